@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable
 
 CPU = "cpu"
-PUBLISHED = "published"  # instead of a recording, for times of source V
-TREE = "tree"  # instead of a recording, for cubins built from this source tree
+PUBLISHED = "published"  # the source of times that source V published
+TREE = "tree"  # the source of cubins that were built from this source tree
 
 # Outcomes of the correctness check; columns of the shape of a product.
 STATUSES = ("passed", "failed", "not_launchable")
@@ -24,7 +24,7 @@ HOST_MEMORY_ORDER, KERNEL_MEMORY_ORDER = ("pageable", "pinned"), ("pinned", "pag
 # Verdicts on a speedup: its interval lies above 1, does not reach above 1, contains 1.
 FASTER, SLOWER, UNDECIDED = "faster", "slower", "undecided"
 NO_INTERVAL = "no interval"
-ONE_SESSION = "one session"  # no information about other hosts or days
+ONE_SESSION = "one session"  # verdict of intervals that say nothing about other hosts or days
 NOT_MEASURED = "not measured"
 
 

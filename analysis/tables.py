@@ -93,12 +93,12 @@ def compute(
     accesses = counts.read(counted)
     theory = counts.counts_table(accesses, [])
     of_one = partial(_of_recording, printed.times[:0], theory, progress, hosts_of(paths))
-    # For an even load, the largest first.
+    # The largest recordings come first, so that the load is even.
     by_size = sorted(paths, key=lambda name: sum(map(_bytes, paths[name])), reverse=True)
     with threadpool_limits(1), ProcessPoolExecutor(usable_threads(), initializer=_alone) as pool:
         futures = {name: pool.submit(of_one, name, paths[name]) for name in by_size}
         try:
-            delayed: list[str] = []  # an unusable recording must be the only message
+            delayed: list[str] = []  # if a recording is unusable, only its error must be printed
             of_tree = _part({}, printed.times, built, theory, delayed.append)
             wait(futures.values(), return_when=FIRST_EXCEPTION)
             parts = [futures[name].result() for name in paths if futures[name].done()]

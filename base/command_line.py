@@ -18,8 +18,8 @@ from base.files import holds_recording
 
 _WIDTH = 88
 _UNITS = ((1, "s"), (1e3, "ms"), (1e6, "µs"))
-ABSENT = "–"  # in a table
-Function = Callable[..., int | None]  # for its result see `base.errors.exit_status`
+ABSENT = "–"  # shown for a missing value in a table
+Function = Callable[..., int | None]  # `base.errors.exit_status` interprets its result
 # The first line of a block of arguments in a docstring.
 _ARGUMENT = re.compile(r"(?:-.*?|[A-Z]+(?: \.\.\.)?) {2}")
 _REFERENCE = """# Commands
@@ -101,7 +101,7 @@ class CommandParser(argparse.ArgumentParser):
         return status
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        (file or sys.stderr).write(message)  # argparse suppresses errors, as of a full disk
+        (file or sys.stderr).write(message)  # argparse would hide an error such as a full disk
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2; the message names the fault and the help command."""
@@ -116,7 +116,7 @@ class _Usage:
     names: list[str]
     metavar: str | None
     text: str
-    nargs: str | None  # of an option with several values; None: it is repeated
+    nargs: str | None  # "+" or "*" for an option with several values; None: it is repeated
 
 
 def _usages(block: str) -> dict[str, _Usage]:
@@ -195,7 +195,7 @@ def whole_number(text: str, largest: int = 10**6) -> int:
 
 def path_of(text: str) -> Path:
     """Parse the path of a file or folder."""
-    if not text:  # as from an unset variable of a shell; Path would be the current folder
+    if not text:  # an unset shell variable gives ""; Path("") is the current folder
         raise argparse.ArgumentTypeError("is empty; name a file or folder")
     return Path(text)
 
@@ -245,7 +245,7 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    value = value.item() if hasattr(value, "item") else value  # of NumPy
+    value = value.item() if hasattr(value, "item") else value  # a number of NumPy
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if isinstance(value, bool | int | float | str) else None

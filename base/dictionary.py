@@ -13,7 +13,7 @@ from typing import Literal, cast
 
 SOURCE = Path(__file__).with_suffix(".txt")
 Kind = Literal["text", "flag", "count", "number"]
-LARGEST = 2.0**53  # up to it, a float64 contains every whole number
+LARGEST = 2.0**53  # float64 represents every whole number up to this one
 _KINDS = ("text", "flag", "count", "number")
 
 

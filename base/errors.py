@@ -9,10 +9,10 @@ from contextlib import suppress
 from io import TextIOWrapper
 from typing import TextIO
 
-_LONGEST = 2000  # characters of a message
+_LONGEST = 2000  # longest message, in characters
 _FULL = os.strerror(errno.ENOSPC)
 _REMEDIES = {errno.EFBIG: "; raise `ulimit -f`", errno.EMFILE: "; raise `ulimit -n`"}
-_REMEDIES |= {errno.ENOSPC: "", 0: ""}  # others are faults of a path
+_REMEDIES |= {errno.ENOSPC: "", 0: ""}  # all other errors are faults of a path
 
 
 class StudyError(Exception):
@@ -33,7 +33,7 @@ def exit_status(command: Callable[[], int | None]) -> int:
     try:
         try:
             status = command() or 0
-        except SystemExit as end:  # of argparse, after help or an error
+        except SystemExit as end:  # raised by argparse after help or an error
             status = int(end.code or 0)
         sys.stdout.flush()
         return status
@@ -60,7 +60,7 @@ def exit_status(command: Callable[[], int | None]) -> int:
 
 def _prepare_streams() -> None:
     """Reopen closed standard streams; let streams replace characters that they cannot encode."""
-    for number in range(3):  # the number of a closed stream must not become a file's
+    for number in range(3):  # otherwise a file would get the number of the closed stream
         with suppress(OSError):
             os.fstat(number)
             continue
@@ -72,7 +72,7 @@ def _prepare_streams() -> None:
 
 
 def _fail(message: str, status: int = 2) -> int:
-    if _FULL in message and "free" not in message:  # also of a compiler
+    if _FULL in message and "free" not in message:  # a compiler's message can say so, too
         temporary = os.environ.get("TMPDIR", "/tmp")
         message += f"; free space there or in {temporary} (TMPDIR), and rerun the same command"
     with suppress(OSError):

@@ -13,7 +13,7 @@ from typing import IO
 
 from base.errors import StudyError
 
-MANIFEST = "MANIFEST.sha256"  # of a finished recording
+MANIFEST = "MANIFEST.sha256"  # this file marks a finished recording
 
 
 def write_atomic(path: Path | str, content: str | bytes) -> None:
@@ -30,7 +30,7 @@ def atomic_writer(path: Path | str) -> Iterator[IO[bytes]]:
     flushed to disk before the rename. Parent folders are created.
     """
     path = Path(os.path.realpath(path))  # a rename would replace a link
-    if path.exists() and not path.is_file():  # or a device
+    if path.exists() and not path.is_file():  # the path is a device or a folder
         raise StudyError(f"{path}: is not a regular file; name another file")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = ""
@@ -46,7 +46,7 @@ def atomic_writer(path: Path | str) -> Iterator[IO[bytes]]:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
         if isinstance(error, OSError) and error.strerror and not (temporary and error.filename):
-            error.filename = str(path)  # not the temporary file, or nothing as on a full disk
+            error.filename = str(path)  # not the temporary file, or no file if the disk is full
         raise
 
 

@@ -16,7 +16,7 @@ try:
     RESULTS = (ROOT if IS_CHECKOUT else Path.cwd()) / "results"
 except FileNotFoundError:
     sys.exit("error: the current folder was deleted; change to another folder")
-STORE = ".store"  # earlier results by a digest of their inputs, below the present ones
+STORE = ".store"  # subfolder with earlier results by digest of their inputs
 MAKE_REPORT = "`make report`" if IS_CHECKOUT else "`gemm-study report`"
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import psutil
 
-_GRACE_S = 0.7  # between SIGINT and SIGKILL
+_GRACE_S = 0.7  # wait between SIGINT and SIGKILL
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 

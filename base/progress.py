@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 _INTERVAL_S = 2.0
-_SHARE = 0.2  # of the items; fewer give no estimate
+_SHARE = 0.2  # share of the items that must be done before an estimate is shown
 
 
 class Progress:

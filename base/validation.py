@@ -60,7 +60,7 @@ def first_fault(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     steps = [f"[{step}]" if isinstance(step, int) else f".{step:.60}" for step in first["loc"]]
     where = "".join(steps).removeprefix(".") or "the file"
-    if first["type"] == "value_error":  # by a validator of this project
+    if first["type"] == "value_error":  # the error was raised by a validator of this project
         return f"{where}: {first['ctx']['error']}"
     expected = first["msg"][0].lower() + first["msg"][1:]
     return f"{where}: {_shown(first['input'])} is not allowed; {expected}"

@@ -58,7 +58,7 @@ _HOPELESS = 4  # a thread count so many times slower than another is not measure
 
 _TITLES = "    N       best GFLOP/s     choice  ratio     packed  ratio p90/p10  steps  share"
 
-Candidate = tuple[str, int]  # variant and number of threads
+Candidate = tuple[str, int]  # (variant, number of threads)
 Times = dict[Candidate, list[float]]  # seconds by round
 
 

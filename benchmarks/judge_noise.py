@@ -20,7 +20,7 @@ from benchmarks.judge_rates import said, slowed
 
 KINDS = ("normal", "t2", "one bad", "bad sessions", "bursts", "drift", "walk", "busier")
 LAYOUTS = ("block", "alternate", "first")
-NAMES, SAMPLES = [*"abcdefghij"], 10  # of benchmarks; per session
+NAMES, SAMPLES = [*"abcdefghij"], 10  # names of benchmarks; samples of each in a session
 
 
 def world(kind: str, rng: np.random.Generator, sessions: int) -> np.ndarray:

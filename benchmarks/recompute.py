@@ -29,7 +29,7 @@ CELL = (*KERNEL, "host_memory", "threads")
 BLAS = ("blas", "mkl", "blis")
 MODELLED = ("naive", "buffered_column", "buffered_row", "block")
 ACCESSES = ("global_lines", "shared_load_wavefronts", "shared_store_wavefronts")
-EXACT, CLOSE, CROSSING = 2e-5, 2e-3, 5e-3  # tolerances: rounded tables, searches, grids
+EXACT, CLOSE, CROSSING = 2e-5, 2e-3, 5e-3  # relative tolerances: rounded tables, searches, grids
 
 
 def rows_of(path):
@@ -79,7 +79,7 @@ class Source:
         facts = json.loads((folders[0] / "provenance.json").read_text())
         self.configuration, self.gpu = facts["configuration"], facts["devices"][0]
         for session, folder in enumerate(folders):
-            behind = defaultdict(list)  # kernel-only times, shared by host memories
+            behind = defaultdict(list)  # kernel-only times, which all host memories share
             for row in rows_of(folder / "kernels.csv.gz"):
                 behind[cell_of(row, KERNEL)].append(float(row["kernel_s"]))
             for row in rows_of(folder / "samples.csv.gz"):
@@ -349,7 +349,7 @@ def check_audit(published, tables, checks):
     constants = {}
     for table in tables["audit_constants"]:
         first, last = int(table["first_table"]), int(table["last_table"])
-        left_out = "cpu_naive", "gpu_naive" if last == 6 else ""  # naive is repeated from Table 5
+        left_out = "cpu_naive", "gpu_naive" if last == 6 else ""  # Table 6 repeats it from 5
         tabled = [row for row in published if first <= int(row["table"]) <= last]
         columns = ("implementation", "block_size", "n", "time_s")
         cells = {cell_of(r, columns) for r in tabled if r["implementation"] not in left_out}
@@ -367,7 +367,7 @@ def check_audit(published, tables, checks):
         checks.compare("audit, throughputs", key, rate, number(row["flop_per_s"]), EXACT)
         if row["speedup_without_constant"]:
             naive = times[row["table"], "gpu_naive", row["n"], ""]
-            warm = row["table"] == "6"  # its naive column is that of Table 5
+            warm = row["table"] == "6"  # the naive column of Table 6 is that of Table 5
             rest = times[key] - (0.0 if warm else constants[int(row["table"])])
             above = naive - constants[5 if warm else int(row["table"])]
             value = above / rest if rest > 0 else math.inf

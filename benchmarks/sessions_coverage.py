@@ -31,7 +31,7 @@ RECORDED = {
     for name, numbers in {"h100-sxm": (4, 5, 6, 7), "h200-sxm": (5, 6, 7, 8)}.items()
 }
 SESSIONS = (2, 3, 4, 8)
-CELLS = 60  # per simulation
+CELLS = 60  # number of cells in a simulation
 PARTS = ("kernel", "total")
 # Shares of the variance between sessions that are shared and separate; None: as estimated.
 EFFECTS: dict[str, tuple[float, float] | None] = {
@@ -141,7 +141,7 @@ def _predicted(source: MeasuredSource, part: str, out: int, hosts: Hosts) -> pd.
     kind = kinds["matrices_in"].fillna(cells["host_memory"]).fillna(CPU).to_numpy()
     medians = replace(several.medians(part), hosts=hosts)
     new = medians.session == out
-    if part == "kernel":  # its time does not depend on the host's memory
+    if part == "kernel":  # kernel times do not depend on the host's memory
         new &= ~cells.duplicated(KERNEL).to_numpy()[medians.cell]
     rest, cell = medians.only(medians.session != out), medians.cell[new]
     inside = rest.inside(cell, medians.log_s[new])

@@ -26,7 +26,7 @@ from study.narrow import narrowed
 from study.plan import builds
 
 SIZES, CPU_SIZE = [64, 256, 1024, 4096], 1024
-SLOW = ("naive", "tile_transposed_b")  # over 0.1 s at N = 4096: a third of a session
+SLOW = ("naive", "tile_transposed_b")  # they would take a third of a session: over 0.1 s at 4096
 _KERNEL = r'extern "C" __global__ void\s+((?:[^()"]|\([^)]*\))*?)\b{}\s*\(([^)]*)\)'
 _WITH_WAITING = """
 extern "C" __global__ void {attributes}{name}({parameters}) {{

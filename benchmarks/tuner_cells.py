@@ -47,9 +47,9 @@ class Cost:
 
     build_s: float = 0.0
     record_s: float = 0.0
-    wall_s: dict[str, float] = field(default_factory=dict)  # GPU, by phase
+    wall_s: dict[str, float] = field(default_factory=dict)  # wall time on the GPU, by phase
     busy_s: dict[str, float] = field(default_factory=dict)  # in kernels and copies, by phase
-    samples: list[int] = field(default_factory=list)  # of each cell
+    samples: list[int] = field(default_factory=list)  # number of samples of each cell
 
     @property
     def gpu_s(self) -> float:
@@ -89,7 +89,7 @@ def configurations(config: Config) -> list[Config]:
     whole = config.plain()
     study = whole["study"]
     protocol = {"samples": _SAMPLES, "cold_starts": 0}
-    protocol["gpu_cell_budget_s"] = 60  # every cell takes all its samples
+    protocol["gpu_cell_budget_s"] = 60  # large enough for all samples of every cell
     found = []
     for variants, block_sizes in _PARTS:
         part = {

@@ -24,7 +24,7 @@ from kernels.products.shape import Shape
 # The 44 cells: kernels of very different lengths, with block sizes that each has at all sizes.
 SIZES = [256, 512, 1024, 2048]
 CELLS = {"naive": [16, 32], "block": [2, 4, 8, 16, 32], "block_unroll4": [4, 8, 16, 32]}
-# This release imports scikit-learn and pymoo only when needed; here they are not.
+# Version 1.4.0 imports scikit-learn and pymoo only for strategies that are not used here.
 REMEDY = "kernel_tuner: not installed; run `pip install kernel_tuner==1.4.0`"
 # kernel_tuner's names of the backends.
 BACKENDS = {"nvrtc": "NVCUDA", "cupy": "CUPY", "pycuda": "PYCUDA"}

@@ -40,7 +40,7 @@ from measurement.recording.recording import Recording, read
 CALIBRATION = Path("data/calibration")
 COMMITTED = [f"data/recordings/h200-sxm-{number}" for number in (5, 6, 7, 8)]
 COMMITTED += [f"data/recordings/h100-sxm-{number}" for number in (4, 5, 6, 7)]
-# Recordings of other hosts, in no fit.
+# Recordings of other hosts, to which nothing is fitted.
 OTHERS = ("data/recordings/h200-sxm-two-at-once", "data/recordings/h200-sxm-two-in-turn")
 SLOWDOWNS = (0.01, 0.02, 0.05)
 KINDS = ("kernel below 20 µs", "kernel from 20 µs", "pinned", "pageable", "CPU")
@@ -48,7 +48,7 @@ KINDS = ("kernel below 20 µs", "kernel from 20 µs", "pinned", "pageable", "CPU
 RANGES = {(0.005, 0.015): "0.5–1.5 %", (0.015, 0.03): "1.5–3 %", (0.04, 0.07): "4–7 %"}
 KERNEL_KEY = ["variant", "block_size", "n"]
 VERDICTS = [SAME, FASTER, SLOWER, UNDECIDED, OTHER_HARDWARE]
-FEWEST = 4  # degrees of freedom; with less, hardly any verdict is possible
+FEWEST = 4  # least degrees of freedom: with fewer, hardly any verdict is possible
 PRESENT, FULL, HALF = "compare", "full sessions", "other half"
 _PLANTED = re.compile(r"-planted-(\d+)$")
 
@@ -147,7 +147,7 @@ def _fit(kind: str, rows: pd.DataFrame, freedom: int) -> Between:
         densities = mixture(found, lambda freedom, scale: t.pdf(distance / scale, freedom) / scale)
         return -float(np.log(densities).sum())
 
-    steps = {"eps": 1e-5, "ftol": 1e-10}  # the default step is too near the rounding
+    steps = {"eps": 1e-5, "ftol": 1e-10}  # the default step is so small that rounding matters
     return model(minimize(deviance, start, method="SLSQP", bounds=bounds, options=steps).x)
 
 

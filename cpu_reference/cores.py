@@ -114,9 +114,9 @@ def _groups(root: Path) -> Iterator[Path]:
 
 def _limit(group: Path) -> float | None:
     """Return the CPU quota of one group in CPUs; None without a limit."""
-    quota, _, period = _read(group / "cpu.max").strip().partition(" ")  # version 2
+    quota, _, period = _read(group / "cpu.max").strip().partition(" ")  # control groups version 2
     if not quota:
-        quota = _read(group / "cpu.cfs_quota_us").strip()  # version 1
+        quota = _read(group / "cpu.cfs_quota_us").strip()  # control groups version 1
         period = _read(group / "cpu.cfs_period_us").strip()
     if not (quota.isdecimal() and period.isdecimal() and int(period)):  # "max", -1, or no file
         return None

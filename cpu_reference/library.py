@@ -22,8 +22,8 @@ OWN_FLAGS = ["-std=c11", "-fno-loop-interchange", "-ffp-contract=fast", "-fopenm
 OWN_FLAGS += ["-fPIC", "-shared"]
 FLAGS = [*MACHINE_FLAGS, *OWN_FLAGS]
 CEILINGS = "cpu_reference/ceilings.c"
-_FMA_ROUNDS = 1_000_000  # about 2 ms
-_CLOCK_ROUNDS = 1000  # about 20 µs
+_FMA_ROUNDS = 1_000_000  # takes about 2 ms
+_CLOCK_ROUNDS = 1000  # takes about 20 µs
 
 Matrix = npt.NDArray[np.float32]
 

@@ -38,7 +38,7 @@ from study.config_file import ConfigError, among, changed, in_scope, named, read
 
 # Ids that tables use for published times and for cubins built here.
 _TAKEN = ("published", "tree")
-_MOST_PRODUCTS = 20_000  # of a study, on a GPU or on the CPU
+_MOST_PRODUCTS = 20_000  # limit for a study on a GPU, and on the CPU
 
 
 def _check_shape(text: int | str) -> int | str:
@@ -212,13 +212,13 @@ class ProtocolSettings(Section):
     """How many samples a cell gets (see `measurement.sampling.protocol`); times are in seconds."""
 
     confidence: Share  # level of the interval of a median
-    samples: PositiveCount  # per cell, if they fit in the budget
+    samples: PositiveCount  # samples per cell if they fit in the budget
     gpu_cell_budget_s: Positive
     cpu_cell_budget_s: Positive
     single_run_s: Positive  # a longer run is the only sample of its cell
     warm_up_s: NotNegative  # warm-up before each sample of a cell with a shorter run
     cpu_warm_run_s: NotNegative  # one warm run before each sample of a CPU cell with a shorter run
-    caches: Literal["warm", "flushed"] = "warm"  # before a kernel-only sample
+    caches: Literal["warm", "flushed"] = "warm"  # state of the caches before a kernel-only sample
     cold_starts: Count
     hang_limit_s: HangLimit  # a cell without a result for this long fails
 
@@ -233,7 +233,7 @@ class Study(Section):
 
     scope: Literal["quick", "full"] = "full"
     quick: dict[str, Any] = Field(default_factory=dict, exclude=True)
-    seed: Count  # of the random matrices and the order of the rounds
+    seed: Count  # seed of the random matrices and of the order in rounds
     dtypes: OneOrMore[Literal["float32"]]
     sizes: Sizes
     holdout_sizes: AnySizes  # held out of the fits, to test their predictions

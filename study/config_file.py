@@ -11,7 +11,7 @@ import yaml
 
 from base.errors import StudyError
 
-_MOST_BYTES = 2**16  # of a file
+_MOST_BYTES = 2**16  # limit of a file
 
 
 class ConfigError(StudyError):

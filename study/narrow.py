@@ -12,7 +12,7 @@ from kernels.products.shape import Shape
 from study.config import Config, validate
 from study.config_file import ConfigError
 
-MOST_SAMPLES = 400  # of one configuration that a comparison may ask for
+MOST_SAMPLES = 400  # most samples per configuration that a comparison may request
 # Keys of a study that a narrowed study lacks.
 _MORE = ("holdout_sizes", "series", "interference", "energy", "throughput", "quick")
 

@@ -42,16 +42,16 @@ TOLERANCE = 1e-3
 REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE = "reproduced", "not reproduced", "not testable here"
 HERE = "this machine"
 FASTEST = "fastest implementation"
-_MOST_ROWS = 1000  # of a published table; of a longer one, so many drawn at random
+_MOST_ROWS = 1000  # rows published per table; from a longer one they are drawn at random
 _CSVS = ("times", "systems", "statements")
 _UNKNOWN = ("", "not measured", "undecided")  # verdicts without a decision
-_STATEMENTS = "statements"  # their name in the archive
+_STATEMENTS = "statements"  # name of the statements in the archive
 _FILE = "same SHA-256"
 _TABLE = f"same texts, numbers within {TOLERANCE:g}"
 _PAGE = "every number agrees with its table"
 
 Tables = Mapping[str, pd.DataFrame]
-Row = tuple[str, ...]  # with these columns:
+Row = tuple[str, ...]  # an outcome, with these columns:
 OUTCOME = ["where", "statement", "criterion", "published", "here", "outcome"]
 
 
@@ -72,7 +72,7 @@ def reproduce(config: Path, session: Path | None = None) -> pd.DataFrame:
     published, tables = _read(PUBLISHED)
     conclusions = tables.pop(_STATEMENTS)
     root, content = config.resolve().parent, in_scope(read(config), "quick")
-    # First: its path may be wrong.
+    # Read first, because its path may be wrong.
     here, variants = _session(root, content, session, folder) if session else (None, set())
     rows = list(of_files(published.inputs, _digests(root, study)))
     if fault := _rebuild(root, content, folder):
@@ -103,7 +103,7 @@ def publish(config: Path) -> None:
     stored[_STATEMENTS] = statements(tables)
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, table in stored.items():  # without dates: the same tables are the same bytes
+        for name, table in stored.items():  # no dates, so that equal tables give equal bytes
             archive.writestr(zipfile.ZipInfo(f"{name}.csv"), table.to_csv(index=False), 8)
     write_atomic(PUBLISHED.with_suffix(".zip"), packed.getvalue())
     rows = {name: len(table) for name, table in tables.items()}
@@ -151,7 +151,7 @@ def _digests(root: Path, study: Config) -> dict[str, str]:
     sources = [*ROOT.glob("kernels/*.cu"), *ROOT.glob("cpu_reference/*.c")]
     sources += [ROOT / "data" / "published" / f"{name}.csv" for name in _CSVS]
     paths = {os.path.relpath(path, root): path for path in recorded}
-    for path in sources:  # the study's own, if the folder has none
+    for path in sources:  # the study's own if the folder has no other
         name = path.relative_to(ROOT)
         paths[str(name)] = root / name if (root / name).exists() else path
     return {name: _digest(path) for name, path in sorted(paths.items())}

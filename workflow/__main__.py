@@ -913,7 +913,7 @@ _OF_THE_REPORT = (tables, answers, figures, page, crate, document)
 
 class _Version(Action):
     def __call__(self, parser: ArgumentParser, *_: Any) -> None:
-        cited = (ROOT / "CITATION.cff").read_text()  # is part of an installed study too
+        cited = (ROOT / "CITATION.cff").read_text()  # an installed study has this file, too
         print("gemm-study", cited.partition("\nversion: ")[2].split()[0], flush=True)
         parser.exit()
 

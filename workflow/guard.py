@@ -102,7 +102,7 @@ def _correct(path: Path, judged: Judged) -> Result:
         counts = {name: value for name, value in values.items() if value and _COUNTED.search(name)}
         try:
             nvcc = find_nvcc(None)
-        except StudyError:  # then the counts have no registers
+        except StudyError:  # the counts then contain no registers
             pass
         else:
             build = build_for(with_entry(entry, entry.dtypes[0], Shape.square(1)))
@@ -142,7 +142,7 @@ def guarded(paths: Sequence[Path], counts: Path | None) -> Iterator[Result]:
             for result in results(path):
                 now[result.key] = result.counts
                 yield _compared(result, before.get(result.key, {}))
-        except StudyError as error:  # no kernel that multiplies
+        except StudyError as error:  # the file has no kernel that multiplies
             if path in paths or "matrices" not in str(error):
                 raise
     if counts:

@@ -104,8 +104,8 @@ class Job:
 class State:
     """The state of a run, as Snakemake's events report it (`snakemake_logger_plugin_events`)."""
 
-    expected_s: Mapping[str, int]  # by rule
-    waiting: dict[str, int] = field(default_factory=dict)  # jobs by rule
+    expected_s: Mapping[str, int]  # expected seconds of a job by rule
+    waiting: dict[str, int] = field(default_factory=dict)  # number of waiting jobs by rule
     steps: int = 0
     done: int = 0
     jobs: dict[int, Job] = field(default_factory=dict)  # running jobs by id

@@ -18,7 +18,7 @@ from study.config import Config
 if TYPE_CHECKING:
     import pandas as pd
 
-_HIGHER = 1.15  # a limit that is higher by less is no step
+_HIGHER = 1.15  # a kernel whose limit is less than this factor higher is not suggested
 _BOUNDS = {"compute": "FMAs", "l1": "L1", "shared": "shared memory", "pipe": "L1 + shared memory"}
 _BOUNDS |= {"l2": "L2", "issue": "issue slots", "dram": "memory"}
 _MERGED = "  > assumes that nvcc merges no loads of shared memory; merged loads raise it"

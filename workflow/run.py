@@ -35,7 +35,7 @@ LOG = Path("results/logs/snakemake.log")
 ALIVE = Path(".snakemake/alive")
 LOCKS = Path(".snakemake/locks")
 WATCHED = ("report", "analysis")
-_LONGEST = 300  # characters of a message of Snakemake
+_LONGEST = 300  # longest quoted message of Snakemake, in characters
 # Errors of Snakemake if the target is an unknown name, a rule with wildcards or empty.
 _NO_TARGET = re.compile("MissingRuleException|.*Target rules may not|.*no path specified", re.S)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -58,7 +58,7 @@ def report(request: Request, is_watching: bool) -> int:
     """Run the workflow and, if `is_watching`, again after each edit; return the exit status."""
     os.chdir(working_folder())
     for number in _SIGNALS:
-        if signal.getsignal(number) != signal.SIG_IGN:  # of nohup
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores the signal; keep it so
             signal.signal(number, _stop)
     adopt_orphans()
     display = Display()
@@ -102,7 +102,7 @@ def working_folder() -> Path:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    for signal_number in _SIGNALS:  # a second one must not interrupt the end
+    for signal_number in _SIGNALS:  # a second signal must not interrupt the clean-up
         signal.signal(signal_number, lambda *_: None)
     raise Stopped
 
@@ -122,7 +122,7 @@ def only_run() -> Iterator[IO[str]]:
 def locked() -> IO[str]:
     """Return the file `ALIVE`, locked; raise StudyError if another run has locked it."""
     file = ALIVE.open("a+")
-    for _ in range(60):  # 3 s: what a killed run leaves ends by itself
+    for _ in range(60):  # for 3 s, because processes of a killed run end by themselves
         with suppress(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return file
@@ -216,7 +216,7 @@ def _reason(state: State) -> str:
     if state.failed:
         reason = (errors or lines or ["no message"])[-1]
         return f"{state.failed.message}: {reason} (see {log})"
-    if errors:  # of the Snakefile, before any job
+    if errors:  # errors of the Snakefile, before any job
         return errors[-1]
     text = state.error or "".join(lines[-1:])
     if text.startswith("Traceback"):
@@ -252,7 +252,7 @@ def wait_for_edit(display: Display) -> None:
 def _edit_times() -> dict[Path, float]:
     times = {}
     for path in (path for name in WATCHED for path in Path(name).rglob("*.*")):
-        with suppress(FileNotFoundError):  # temporary files of editors
+        with suppress(FileNotFoundError):  # editors delete their temporary files
             if path.suffix != ".pyc":
                 times[path] = path.stat().st_mtime
     return times

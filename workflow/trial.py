@@ -32,7 +32,7 @@ from study.config import Config, load
 from workflow.roofline import focus, position
 from workflow.timed_trial import TRIED, timed
 
-UNCHECKED = 3  # exit status
+UNCHECKED = 3  # an exit status
 # Of CPU time: to the end of the compilation for GPUs, and of the counts.
 SECONDS_WITH_BUILDS, COUNT_S = 44.0, 8.0
 _OF_SEVERAL = "sm_90"  # for all architectures, the kernels of a file take minutes
@@ -73,7 +73,7 @@ def attempt(
     """
     end = cpu_clock() + SECONDS_WITH_BUILDS
     text = source_text(path)
-    if wanted.recording:  # before the long work
+    if wanted.recording:  # read now, so that an error precedes the long work
         check_manifest(wanted.recording)
     if wanted.baseline:
         VARIANTS.variant(wanted.baseline)

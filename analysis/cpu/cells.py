@@ -11,7 +11,7 @@ from cpu_reference.catalog import VARIANTS
 from kernels.catalog.baselines import BEST, OWN_ALL, SPEEDUP_BASELINES
 
 NAIVE = "naive"
-ONE, SEVERAL = "one", "several"  # threads of a cell
+ONE, SEVERAL = "one", "several"  # whether a cell has one thread or several
 # The source's optimised CPU programs: its variants except the naive one.
 SOURCE_OPTIMISED = [name for name, v in VARIANTS.items() if v.origin[:2] == "V," and name != NAIVE]
 LIBRARIES = [name for name, v in VARIANTS.items() if not v.compiled]

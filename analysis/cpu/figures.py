@@ -20,7 +20,7 @@ from analysis.drawing.style import RATE, plain_number, with_rates
 from analysis.drawing.svg import INK, hover, label
 from analysis.stats.rounding import order_of_magnitude
 
-_ROOM = 1.35  # least factor of a part that is wide enough for its number
+_ROOM = 1.35  # a part with a smaller factor is too narrow for its number
 _PINNED = "pinned"  # the part after GPU: the further speedup with pinned memory
 
 

@@ -14,10 +14,10 @@ from analysis.schema import renaming
 from analysis.stats.estimates import grouped
 from measurement.recording.recording import CELL
 
-CHANGED = 0.02  # relative change of the clock during a run that counts
+CHANGED = 0.02  # smaller relative changes of the clock during a run are ignored
 _PERCENTILES = ["time_p10_s", "time_p90_s"]
 _HOST = ("cpu_model", "logical_cpus", "usable_cpus", "usable_threads", "memory_bytes")
-# Processors of servers by family and model, as CPUID gives them.
+# Server processors by the family and model that CPUID reports.
 _PROCESSORS = {
     (6, 85): "Skylake or Cascade Lake",
     (6, 106): "Ice Lake",

@@ -21,8 +21,8 @@ from analysis.schema import bounded
 from analysis.stats.estimates import FloatArray, percentile_interval
 
 GPU, WHOLE = "gpu", "whole"
-STARTS = ("naive", "source")  # the CPU stages at which a whole starts
-CLAIMED_CACHE_SPEEDUP = 35.0  # of cache optimisation, according to the source
+STARTS = ("naive", "source")  # the CPU stages over which a GPU's speedup is split
+CLAIMED_CACHE_SPEEDUP = 35.0  # the source's claim for its cache-optimised program
 _SIDE = ("variant", "block_size", "threads")
 PartRow = dict[str, object]
 
@@ -56,7 +56,7 @@ def _measured(source: MeasuredSource) -> Iterator[PartRow]:
             later = list(on_cpu)[list(on_cpu).index(start) :]
             rows = {name: on_cpu[name].index[on_cpu[name]["n"] == n] for name in later}
             rows[GPU] = fastest(kernels[kernels["n"] == n], "total_s").index
-            chain: dict[str, int] = {}  # without stages that were not measured or repeat a cell
+            chain: dict[str, int] = {}  # stages that were not measured or repeat a cell are omitted
             for name, found_at in rows.items():
                 if len(found_at) and found_at[0] not in chain.values():
                     chain[name] = int(found_at[0])

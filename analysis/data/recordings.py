@@ -120,7 +120,7 @@ class MeasuredSource:
         """
         runs, kernels = self._runs, self._kernels
         cells = runs.summary()
-        groups = kernels.by_cell  # the same as of `cells`
+        groups = kernels.by_cell  # the groups are those of `cells`
         if kernels.sessions:
             bounds = kernels.sessions.bounds("kernel")
         else:
@@ -336,7 +336,7 @@ def stale_sources(provenance: Mapping[str, Any], root: Path = ROOT) -> list[str]
     return [
         path
         for path, digest in sorted(provenance["sources"].items())
-        if not path.startswith(f"{USER_SUPPLIED}/")  # not part of the tree
+        if not path.startswith(f"{USER_SUPPLIED}/")  # user-supplied files are not in the tree
         if not (root / path).is_file() or code_sha256((root / path).read_text()) != digest
     ]
 

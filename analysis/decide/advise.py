@@ -181,7 +181,7 @@ def _lines(asked: Question, found: BySize | ByShape, gpu: CsvRow, tables: Tables
 
 def _cpu_lines(asked: Question, found: BySize | ByShape) -> Iterator[str]:
     """Yield the lines with the times of CPU baselines, and the notes."""
-    outside: dict[str, list[str]] = {}  # CPU baselines by the reason of an extrapolation
+    outside: dict[str, list[str]] = {}  # the extrapolated CPU baselines, by reason
     rows = [("CPU baseline", "fastest", "CPU time", "speedup of the GPU", "GPU faster from")]
     on_gpu = found.on_gpu[0]
     for baseline, row in found.break_even().items():

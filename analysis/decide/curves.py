@@ -80,7 +80,7 @@ def half_widths(errors: Sequence[FloatArray]) -> list[float]:
     def scale(own: FloatArray) -> float:
         return math.hypot(rms(own) if len(own) else spread, spread) / math.sqrt(2)
 
-    if not spread > 0:  # no errors, or exact curves
+    if not spread > 0:  # there are no errors, or all curves are exact
         return [0.0 if spread == 0 else math.inf] * len(errors)
     scores = [own[at] / scale(np.delete(own, at)) for own in errors for at in range(len(own))]
     return [conformal(np.array(scores)) * scale(own) for own in errors]
@@ -226,5 +226,5 @@ def _with_half_widths(curves: list[pd.DataFrame]) -> pd.DataFrame:
     of_curve = widths.groupby(by, dropna=False)
     usual, widest = of_curve.transform("median"), of_curve.transform("max")
     usual = usual.where(table["sessions"] == 1, 0.0)
-    own = widths.clip(lower=usual).fillna(widest)  # a size without an interval has the widest
+    own = widths.clip(lower=usual).fillna(widest)  # a size without an interval gets the widest one
     return table.assign(half_width=own).fillna({"half_width": 0.0})

@@ -22,7 +22,7 @@ from kernels.catalog.baselines import CPU_BASELINES
 RowsByGpu = Mapping[str, pd.DataFrame]
 DIRECTIONS = {"h2d": "to the GPU", "d2h": "to the host"}
 _LINES = {"pinned": "-", "pageable": "--"}
-_ENDS = ("high", "low")  # bounds of a time, in the sequence of low and high throughput
+_ENDS = ("high", "low")  # the upper bound of a time gives the lower throughput
 
 
 def break_even(store: Store, devices: Devices) -> Figure | None:
@@ -86,7 +86,7 @@ def copies(store: Store, devices: Devices) -> Figure | None:
     points, fits = store["transfer_points"], store["transfers"]
     points = points[(points["data"] == END_TO_END) & points["direction"].isin(DIRECTIONS)]
     fits = fits[fits["used"].fillna(False) & fits["direction"].isin(DIRECTIONS)]
-    most = style.MOST_PANELS  # with more GPUs, points hide each other
+    most = style.MOST_PANELS  # if there were more GPUs, points would hide each other
     by_gpu, fits_of = (_by_gpu(frame, devices, most) for frame in (points, fits))
     if not by_gpu:
         return None

@@ -16,7 +16,7 @@ from kernels.catalog.product import Product
 from kernels.products.shape import Shape
 
 ELEMENT_BYTES = 4
-WIDEST = math.log(1000)  # half-width of an interval that is shown
+WIDEST = math.log(1000)  # largest half-width of an interval that is shown
 PARTS = {"h2d": "copies in", "kernel": "kernel", "d2h": "copy back", "overhead": "overhead"}
 CsvRow = Mapping[str, str]
 

@@ -37,8 +37,8 @@ from kernels.products.shape import Shape
 Tables = Mapping[str, Sequence[CsvRow]]
 # Arithmetic of a float32 product: strict FP32, or 16-bit products on tensor cores.
 ANY, STRICT, TENSOR = ARITHMETIC = ("any", "fp32", "tensor")
-ON_TENSOR_CORES = "tensor cores"  # in the column kernels of `choices`; others are strict FP32
-FAMILIES = ("square", "matrix-vector")  # whose sizes all have the proportions of one product
+ON_TENSOR_CORES = "tensor cores"  # value of the column kernels in `choices`; others are strict FP32
+FAMILIES = ("square", "matrix-vector")  # all shapes of such a family have the same proportions
 IN_SEQUENCE = ", one run after the other"  # after the name of an implementation
 
 

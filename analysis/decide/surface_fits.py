@@ -29,7 +29,7 @@ from analysis.stats.estimates import conformal
 
 LEAST_SHAPES = 7
 _OCTAVES, _SHARES, _NOISES = (2.0, 4.0, 8.0, 16.0), (0.0, 0.5, 0.8), (0.03, 0.1, 0.3)
-_FEWEST = 5  # errors of a class of its own
+_FEWEST = 5  # least number of errors of a class that give its own interval
 # An end-to-end run is a latency, copies, and a kernel that has a surface of its own.
 _OF_RUNS = [0, IN, OUT]
 

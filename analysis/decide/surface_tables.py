@@ -41,7 +41,7 @@ from measurement.recording.recording import KERNEL
 _EDGES = ["m", "n", "k"]
 # Logarithms of times in s (to issue, alone, latency), duplex and overlap.
 _START = (math.log(2e-5), math.log(1e-5), math.log(3e-6), 0.5, 0.5)
-_WEIGHT_OF_COPIES = 0.1  # in the fit of batches: copies alone are issued faster than products
+_WEIGHT_OF_COPIES = 0.1  # in the fit of batches, because copies alone are issued faster
 
 
 def surface_tables(sources: Sequence[MeasuredSource]) -> dict[str, pd.DataFrame]:

@@ -32,10 +32,10 @@ CLASSES = SQUARE, VECTOR, OTHER = ("square", "vector", "other")
 FAR_OCTAVES = 3.0  # from the nearest measured shape: a time beyond is extrapolated
 # Columns of the table predictors: of strict FP32, and of tensor cores.
 HIGHEST = ("fp32_flop_per_s", "tensor_flop_per_s")
-LONG_S = 0.1  # of kernels back to back, from which they have their sustained throughput
+LONG_S = 0.1  # kernels back to back reach only their sustained throughput from here
 STREAMED = "pinned"  # the location whose products run over streams
 _BATCH = ("issue_s", "alone_s", "latency_s", "duplex", "overlap", "half_width")
-STEPS_PER_OCTAVE = 32  # of a search for a break-even size
+STEPS_PER_OCTAVE = 32  # grid of the search for a break-even size
 
 
 @dataclass(frozen=True)
@@ -298,7 +298,7 @@ def break_even_row(
 
     def last_slower(sizes: FloatArray) -> int:
         scaled = np.maximum(np.floor(np.outer(sizes, shape / shape.max()) + 0.5), 1)
-        shapes = np.where(shape == 1, 1, scaled)  # a vector stays one
+        shapes = np.where(shape == 1, 1, scaled)  # an edge of 1 stays 1, as in a vector
         slower = np.flatnonzero(gpu_s(shapes) >= cpu_s(shapes))
         return int(slower[-1]) if len(slower) else -1
 

@@ -30,8 +30,8 @@ from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
 from kernels.products.shape import LARGEST_SIZE
 
-PER_OCTAVE = 4  # sizes of the grid
-LARGEST_STEP = 0.02  # relative, of a kernel time between sizes
+PER_OCTAVE = 4  # number of sizes in the grid
+LARGEST_STEP = 0.02  # largest relative change of a kernel time between two sizes
 SHOWN = 700  # the size that the page's calculator shows first
 Flags = npt.NDArray[np.bool_]
 Sizes = npt.NDArray[np.int64]
@@ -90,7 +90,7 @@ def _on_gpu(gpu: Predictor, crossed: set[int]) -> Iterator[pd.DataFrame]:
     measured = {round(math.exp(x)) for kernel in gpu.kernels for x in kernel.measured.log_n}
     least, largest = min(measured), max(measured)
     shown = {*measured, 2 * largest}
-    # Beyond the measured sizes, intervals are wider.
+    # The sizes just outside the measured range are added, because intervals are wider there.
     sizes = grid({*shown, *crossed, max(least - 1, 1), largest + 1})
     reached = _reached(gpu, sizes)
     first_s = np.array([gpu.predict(kernel, sizes).time_s for kernel in gpu.kernels])

@@ -27,7 +27,7 @@ END_TO_END, SINGLE = "end-to-end runs", "single copies"
 _GROUP = ["recording", "gpu", "host_memory", "direction", "data"]
 _LEAST_SIZES = {LINE: 3, KNEE: 6}
 _BETTER = 0.8  # a knee is used if its leave-one-out error is below this share of the line's
-_LEAST_SHARE = 1e-6  # of a copy's time that its bytes take
+_LEAST_SHARE = 1e-6  # if bytes take less of a copy's time, no bandwidth is fitted
 _CEILINGS = {"h2d": "h2d_bytes_per_s", "d2h": "d2h_bytes_per_s"}
 _UPPER = (1 + CONFIDENCE) / 2
 

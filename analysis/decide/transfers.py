@@ -21,7 +21,7 @@ LINE, KNEE = "line", "knee"
 PARAMETERS = {LINE: 2, KNEE: 4}
 # A latency below this share of the shortest copy is set to 0.
 _LEAST_LATENCY = 1e-6
-_SEARCH_LIMIT = math.log(1e8)  # of a bound, from the estimate in natural logarithms
+_SEARCH_LIMIT = math.log(1e8)  # largest distance of a bound from the estimate, in logarithms
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def interval(points: Points, best: Copies, which: str) -> tuple[float, float]:
     fixed, free = (0, 1) if which == "latency_s" else (1, 0)
     logs, log_times = _logs(best, points), np.log(points.time_s)
     fitted = work[free][:, None]
-    near = np.exp(logs[[free]])  # the search needs a start above 0
+    near = np.exp(logs[[free]])  # because the search needs a start above 0
 
     def squares(distance: float) -> float:
         seconds = work[fixed] * math.exp(logs[fixed] + distance)

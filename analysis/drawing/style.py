@@ -26,7 +26,7 @@ from analysis.stats.estimates import FloatArray
 from analysis.stats.rounding import order_of_magnitude
 from kernels.theory import tiles
 
-mpl.use("svg")  # works without a display
+mpl.use("svg")  # this backend works without a display
 RATE = ("rate", "rate_low", "rate_high")  # columns of `with_rates`
 Draw = Callable[[Store, Devices], Figure | None]
 # Maximum number of GPUs with one panel each, and with one colour each. With more GPUs, a figure has
@@ -233,7 +233,7 @@ def name_ends(figure: Figure, axis: Axes, ends: pd.DataFrame, fontsize: float = 
     places = axis.transData.transform(ends[["x", "y"]].astype(float)) * 72 / figure.dpi
     reach = 8 + 0.6 * fontsize * ends["text"].str.len().max()
     across = np.unique(places[:, 0])
-    column = np.cumsum(np.diff(across, prepend=across[0]) > reach)  # of texts that may meet
+    column = np.cumsum(np.diff(across, prepend=across[0]) > reach)  # group of texts that may meet
     for _, same in ends.groupby(column[np.searchsorted(across, places[:, 0])]):
         heights = places[ends.index.get_indexer(same.index), 1]
         order = np.argsort(heights, kind="stable")

@@ -21,8 +21,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u206
 _REFERENCE = re.compile(r"(url\(#|^#)")
 # Two decimals of a point are enough.
 _DECIMALS = re.compile(r"(\d\.\d\d)\d+")
-_FONT = re.compile(r"font-family: [^;]*; ?")  # set once, at the root
-_UPRIGHT = re.compile(r"rotate\(-0 .*")  # of text that is not turned
+_FONT = re.compile(r"font-family: [^;]*; ?")  # the root element sets the font once
+_UPRIGHT = re.compile(r"rotate\(-0 .*")  # rotation by 0 degrees
 _AROUND_COMMANDS = re.compile(r" ?([MLQCz]) ?")
 _HOVER = "hover-"
 _BETWEEN = "\u2028"  # XML would convert a line break in an attribute to a space

@@ -37,14 +37,14 @@ def ladder(store: Store, devices: Devices) -> Figure | None:
 
     A bar has the colour of its family. A line marks the FMA ceiling of the GPU in focus, if known.
     """
-    # Of the naive kernel, only its fastest block size, which follows that of the source.
+    # The naive kernel has two rows; the second one, with its fastest block size, is shown.
     listed = store["ladder_summary"].drop_duplicates(["gpu", "variant"], keep="last")
     gpus = [gpu for gpu in devices.gpus if (listed["gpu"] == gpu.label).any()]
     gpus = gpus[: style.MOST_COLOURS]
     if not gpus or gpus[0] is not devices.focus:
         return None
     rates = with_rates(listed.assign(batch=1, m=listed["n"], k=listed["n"]), "kernel")
-    rates = rates.assign(**{name: rates[name] / 1e3 for name in RATE})  # in TFLOP/s
+    rates = rates.assign(**{name: rates[name] / 1e3 for name in RATE})  # from GFLOP/s to TFLOP/s
     of = {gpu.short: rates[rates["gpu"] == gpu.label] for gpu in gpus}
     looks = style.looks_of(devices)
     ceilings = store["ceilings"]
@@ -224,7 +224,7 @@ def _slopes(axis: Axes, ceilings: Mapping[str, float]) -> None:
         ends = max(low, 1e9 * bottom / bandwidth), min(high, peak / bandwidth)
         if ends[0] < ends[1]:
             axis.plot(ends, [bandwidth * end / 1e9 for end in ends], color=INK, linewidth=1.2)
-            # At other places, since roofs may be near each other.
+            # Names are at different places along the roofs, because roofs may be near each other.
             place = ends[0] * (ends[1] / ends[0]) ** (1 - at / (len(_ROOFS) + 1))
             style.note(axis, text, (place, bandwidth * place / 1e9), (-4, 6), ha="right")
     axis.set(xlim=(low, high), ylim=(bottom, top))

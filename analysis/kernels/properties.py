@@ -32,7 +32,7 @@ _LIMITS: tuple[tuple[str, str | None, str | None], ...] = (
     ("blocks per grid along z", None, "max_grid_z"),
     ("L2 cache", None, "l2_cache_bytes"),
 )
-_SAME = ["device", "dtype", *SHAPE, "matrices"]  # of a kernel's errors and the library's
+_SAME = ["device", "dtype", *SHAPE, "matrices"]  # equal in the rows of a kernel and of the library
 _MEASURED = (
     "launches",
     "duration_s",

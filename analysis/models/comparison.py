@@ -15,9 +15,9 @@ from analysis.stats.fitting import Data, Fit, log_model, solve
 # Verdicts on a model, by its error relative to the least error.
 BEST, NOT_WORSE, WORSE = "best", "not significantly worse", "worse"
 LEAST_SIZE = 512  # from this size, launch overhead does not dominate a kernel's time
-FACTOR = 1.5  # accuracy counted at these sizes
+FACTOR = 1.5  # predictions within this factor are counted
 _FEWEST_GROUPS = 2
-_ROUNDING = 1e-9  # errors of logarithms below come from the search, not from the times
+_ROUNDING = 1e-9  # smaller errors of logarithms are due to the search, not the times
 _OVER_NOISE = 2.0  # least error to divide into shares, over the standard error of the medians
 
 

@@ -24,7 +24,7 @@ from kernels.catalog.entries import LIBRARIES, VARIANTS
 
 STRICT, TENSOR, LIBRARY = KINDS = ("strict FP32", ON_TENSOR_CORES, "cuBLAS, pedantic FP32")
 ONE_CORE = "one thread"
-_SIZE = 4096  # of the speedups, or else the largest size of both sides
+_SIZE = 4096  # size of the speedups; if not measured, the largest common size
 _LABELS = ("recording", "gpu", "kernels", "host_memory", "cpu_baseline")
 _EVEN = ("location", "least_n", "largest_n", *with_bounds("n"))
 

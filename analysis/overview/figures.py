@@ -110,7 +110,7 @@ def _mark_speedup(axis: Axes, speedups: pd.DataFrame, device: Device, lines: lis
     how: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": 11, "weight": "bold"}
     style.note(axis, text, (n, ends.iloc[0]), (0, -8), **how)
     low_s, high_s = axis.get_ylim()
-    if (room := ends.iloc[0] / (high_s / low_s) ** 0.15) < low_s:  # for the text below the arrow
+    if (room := ends.iloc[0] / (high_s / low_s) ** 0.15) < low_s:  # the text fits below the arrow
         axis.set_ylim(bottom=room)
 
 

@@ -23,7 +23,7 @@ from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, UNDECID
 from base.errors import StudyError
 
 _KEY = ["n", "quantity", "host_memory"]
-_SEED = "cards"  # any other text changes the bounds of all intervals
+_SEED = "cards"  # another seed would change the bounds of all intervals
 # Basis of a ratio's interval: both GPUs were measured in the same sessions; each has several; the
 # variance between sessions of a GPU with one session is taken from other GPUs.
 TOGETHER, SEVERAL, FROM_OTHERS = "same sessions", "several sessions", "deviation of other GPUs"
@@ -123,7 +123,7 @@ def _pairs(
     """Yield the fastest cells of each GPU, and those of the first GPU in rows of the same sizes."""
     by = ["host_memory", "n"]
     cells = cells[cells[f"{quantity}_s"].notna()]
-    if quantity == "kernel":  # the same in any host memory
+    if quantity == "kernel":  # kernel-only times are the same for any host memory
         memory = preferred_memory(quantity, cells["host_memory"])
         cells = cells[cells["host_memory"] == memory]
     times = renaming(f"{quantity}_s", "time_s").items()

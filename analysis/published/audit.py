@@ -2,7 +2,7 @@
 
 The published times (`analysis.data.published.read`) are exact to half a unit of their last printed
 digit (`rounding_s`). Bounds are the worst cases of this rounding and of the interval of the
-start-up constant, a fixed time that most of V's times include.
+start-up constant, the start of a program that the times of Tables 1–5 include.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,8 +26,8 @@ WARM_TABLE = 6  # measured in a running process; Tables 1–5 include its start-
 _KERNEL = ["implementation", "block_size"]
 ORDER, REPEAT = "order", "repeat"
 _FIRST = ("table", "machine", *_KERNEL, "n", "time_s", "above_constant_s", "rounding_s")
-_NEAR = 0.1  # of the constant, by which a time near it may differ
-_COPIES = 3  # of A, B and C
+_NEAR = 0.1  # largest share of the constant by which a "near" time differs from it
+_COPIES = 3  # copies of A, B and C in one run
 NAIVE, AS_CAPTIONED, NEITHER = "naive", "as captioned", "neither"
 _Row = dict[str, Any]
 _ABOUT = 1.25  # tolerance of rounded numbers in the text, as a factor

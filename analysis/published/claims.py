@@ -48,7 +48,7 @@ class Rule:
         if high < least or low > most or (is_open and high <= least):
             return DOES_NOT_HOLD
         inside = (low > least if is_open else low >= least) and high <= most
-        return HOLDS if inside else UNDECIDED  # also without an interval
+        return HOLDS if inside else UNDECIDED  # a value without interval can hold as well
 
     def reason(self, low: float, high: float, expected: float) -> str | None:
         """Return which bound of the range is inside the interval, so that `decide` is undecided."""

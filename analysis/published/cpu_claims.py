@@ -19,7 +19,7 @@ from analysis.schema import with_bounds
 from analysis.stats.estimates import ratios
 
 _SWEPT = "blocked"
-BLOCK_SIZES = 7  # of the full study, 8 to 512; a claim on all of them needs all
+BLOCK_SIZES = 7  # number of block sizes in the full study (8 to 512), all needed for a claim
 CACHE_SPEEDUP = Claim(
     "cache optimisation makes the CPU's loop 35 times faster", "V", ABOUT, CLAIMED_CACHE_SPEEDUP
 )

@@ -5,8 +5,8 @@ from markupsafe import Markup
 from kernels.catalog.walk import Drawing
 from kernels.theory.cost import WARP
 
-_STEP, _HEIGHT, _TOP = 10, 8, 24  # of cells, in units of the viewBox
-_WIDTHS = {True: 9, False: 6}  # of cells with a neighbour, and of cells apart
+_STEP, _HEIGHT, _TOP = 10, 8, 24  # of cells in the drawing, in units of the viewBox
+_WIDTHS = {True: 9, False: 6}  # widths of cells with a neighbour and of separate cells
 
 
 def access_svg(drawn: Drawing) -> Markup:

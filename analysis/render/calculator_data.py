@@ -28,7 +28,7 @@ from kernels.catalog.entries import VARIANTS
 from kernels.catalog.locations import LOCATIONS, bounding
 from kernels.catalog.variant import PREPARED, Library
 
-_UNBOUNDED = 1e9  # half-width of a missing interval; JSON has no infinity
+_UNBOUNDED = 1e9  # stands for the half-width of a missing interval: JSON has no infinity
 _TEXTS = ("recording", "gpu", "cpu_baseline", "host_memory", "variant")
 
 

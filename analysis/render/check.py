@@ -17,7 +17,7 @@ from analysis.domain import CEILINGS
 from base.errors import StudyError
 from base.paths import MAKE_REPORT
 
-_MOST_FAULTS = 20  # printed
+_MOST_FAULTS = 20  # faults that are printed; more are only counted
 
 # Factors from the unit shown to the unit of the CSV.
 _SCALES = {"p": 1e-12, "n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -142,7 +142,7 @@ def _value(place: str, tables_dir: Path) -> str:
     if row == "where":
         equal = json.loads(rest).items()
         return str(sum(all(_equal(one[key], value) for key, value in equal) for one in rows))
-    if not row.isdecimal():  # -1 would be the last
+    if not row.isdecimal():  # because row -1 would be the last row
         raise LookupError(row)
     column, _, below = rest.partition(" / ")
     cell = rows[int(row)][column]
@@ -176,10 +176,10 @@ def _agrees(shown: str, text: str, unit: str) -> bool:
     digits = match[1].translate(_MACHINE).replace("×10", "e").replace("∞", "inf")
     try:
         value, number = float(text) / _UNITS[match[2] or unit], float(digits)
-    except ValueError:  # of a version such as 580.159.04, too
+    except ValueError:  # the text is also a version such as 580.159.04
         return False
     mantissa, _, exponent = digits.partition("e")
     step = 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
-    if rough and "." not in mantissa:  # one significant digit
+    if rough and "." not in mantissa:  # "about" rounds to one significant digit
         step = 10.0 ** (len(mantissa) - 1)
     return value == number or abs(value - number) <= 0.5000001 * step

@@ -27,7 +27,7 @@ def write_figures(tables_dir: Path | str, out_dir: Path | str, focus: str | None
     figures that were drawn before are removed. Raise StoreError if a table is missing.
     """
     out = Path(out_dir)
-    devices(Store(tables_dir), focus)  # report an error once, not in each process
+    devices(Store(tables_dir), focus)  # checked here, so that an error is reported only once
     every = _names()
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
         drawn = pool.map(partial(_write, Path(tables_dir), out, focus), *zip(*every, strict=True))
@@ -35,7 +35,7 @@ def write_figures(tables_dir: Path | str, out_dir: Path | str, focus: str | None
     listed = out / "figures.json"
     before = json.loads(listed.read_text()) if listed.exists() else []
     write_atomic(listed, json.dumps(names, indent=1) + "\n")
-    for name in {*before} - {*names}:  # other SVG files may be a user's
+    for name in {*before} - {*names}:  # only these: other SVG files may belong to the user
         (out / f"{name}.svg").unlink(missing_ok=True)
 
 

@@ -16,10 +16,10 @@ from kernels.catalog.baselines import BASELINES, BEST, CPU_BASELINES, FASTEST_CP
 
 Tables = Callable[[str], Rows]
 
-# What a sceptic chooses first among the rows of choices.csv.
+# The choice that favours the GPU least, by columns of choices.csv.
 STRICTEST = {"kernels": "strict FP32", "host_memory": "pageable", "cpu_baseline": "best"}
 _STRICT = Markup("strict FP32")
-_MOST_DEVICES = 8  # with answers
+_MOST_DEVICES = 8  # devices for which the page shows answers
 
 
 @dataclass(frozen=True)

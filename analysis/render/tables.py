@@ -18,10 +18,10 @@ from analysis.render.query import Row, Rows
 from analysis.schema import Unit, column, interval_columns
 
 Caller = Callable[[], str] | None
-SOURCE_TABLES = "source_tables"  # its published rows keep the digits of the source
+SOURCE_TABLES = "source_tables"  # in this table, published rows keep the digits of the source
 # Larger tables show only the GPU in focus.
 MOST_ROWS, MOST_COLUMNS = 400, 8
-_MOST_WHOLE = 30  # rows of a table that does not scroll
+_MOST_WHOLE = 30  # a table with more rows scrolls
 _ONLY = Markup(" The table shows <code>{}</code>; the CSV contains the other GPUs.")
 # Columns that name the GPU of a row; a table uses the first of them that it has.
 _OWNERS = (("gpu",), ("gpu_a", "gpu_b"), ("source",), ("recording",))
@@ -213,7 +213,7 @@ def _cell(row: Row, name: str, wide: bool, unit: Unit, marks: Mapping[str, str])
     value, (table_name, _, original) = row[name], row.at(name)
     if _is_number(table_name, original):
         if table_name == SOURCE_TABLES and row["source"] == PUBLISHED:
-            unit = replace(unit, digits=None)  # the printed digits
+            unit = replace(unit, digits=None)  # published values keep their printed digits
         text = numbers.ABSENT if value is None else numbers.text(row, name, unit)
         return _Cell(text, small=_bounds(row, name, unit) if wide else "", is_number=True)
     if value is None or isinstance(value, bool):

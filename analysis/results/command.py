@@ -15,7 +15,7 @@ from base.errors import StudyError
 from base.files import write_atomic
 
 Files = Sequence[Path]
-_MOST = 10  # rows of the table, annotations
+_MOST = 10  # rows of the table, and annotations, that are printed
 
 
 def compare_files(

@@ -18,13 +18,13 @@ from analysis.stats.estimates import FloatArray, IntArray, seeded
 from analysis.stats.significance import FALSE_DISCOVERIES, SAME, SLOWER
 from base.errors import StudyError
 
-MOST = "most benchmarks"  # name of the row of what they share
+MOST = "most benchmarks"  # name of the row for the change that most benchmarks share
 LOW = 0.25  # quantile that represents a session: disturbances lengthen times
 NORMAL = 1.4826  # standard deviation of normal values over their median distance
-POWER, FEWEST = 0.95, 5  # of a slowdown that is found; repeated sessions for rates
+POWER, FEWEST = 0.95, 5  # probability of finding a slowdown; sessions needed for rates
 SEVERAL = 3  # sessions per side, and benchmarks, to tell what most benchmarks share
-_COMPARISONS = 20  # of repeated sessions, for this rate
-_DRAWS, _MANY = (200, 50), 2000  # of sides, of fewer or more benchmarks: many show rare differences
+_COMPARISONS = 20  # comparisons of repeated sessions that give this rate
+_DRAWS, _MANY = (200, 50), 2000  # draws of sides for up to _MANY benchmarks, and for more
 _LEAST, _TIES = 1e-6, 1 / 30  # least scale: of a time, of the largest difference if most are 0
 
 
@@ -203,7 +203,7 @@ def median(values: FloatArray) -> FloatArray:
     """Return the median along the last axis, ignoring NaN; NaN if there are no values."""
     if not values.shape[-1]:
         return np.full(values.shape[:-1], np.nan)
-    ordered = np.sort(values, axis=-1)  # NaN last
+    ordered = np.sort(values, axis=-1)  # NaN is sorted to the end
     last = np.maximum(np.isfinite(ordered).sum(axis=-1, keepdims=True) - 1, 0)
     a, b = (np.take_along_axis(ordered, at, axis=-1) for at in (last // 2, (last + 1) // 2))
     return np.asarray((a + b)[..., 0] / 2)

@@ -23,7 +23,7 @@ from base.command_line import annotation
 from base.errors import StudyError
 from base.files import alone_in, write_atomic
 
-SHORTEST, _NAMED = 3, 8  # entries on each side of a step; benchmarks with a line in colour
+SHORTEST, _NAMED = 3, 8  # least entries on each side of a step; benchmarks drawn in colour
 
 
 class Entry(BaseModel):
@@ -108,7 +108,7 @@ def _splits(values: FloatArray, least: float, largest_p: float) -> Iterator[tupl
     before, after = map(np.median, parts)
     is_after = np.abs(values - after) < np.abs(values - before)
     if min(is_after[place:].sum(), (~is_after[:place]).sum()) < SHORTEST:
-        return  # two bad days beside a good one
+        return  # the step would be two bad days next to a good one
     scales = np.median(_rest(values, place)), np.median(np.abs(np.diff(values))) / 2**0.5
     scale = NORMAL * max(*scales, 1e-6)
     # Variance of the median of n normal values, relative to one value; exact for n = 1.

@@ -17,7 +17,7 @@ from base.errors import StudyError
 
 Rows = Iterable[tuple[str, str, FloatArray]]
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
-LARGEST_MB, MOST_SAMPLES = 256, 1001  # of a file, of a benchmark in one session
+LARGEST_MB, MOST_SAMPLES = 256, 1001  # limit of a file, and of a benchmark in one session
 _SAMPLES = "nv/json/bin:nv/cold/sample_times"  # nvbench's tag for a file of times
 
 

@@ -24,11 +24,11 @@ from scipy.stats import siegelslopes
 from analysis.stats.estimates import CONFIDENCE, FloatArray
 
 KERNEL, PINNED, PAGEABLE, ON_CPU = "kernel", "pinned", "pageable", "CPU"
-ONE_START = ", one start"  # end of the kinds of sessions on one GPU since one start of its host
+ONE_START = ", one start"  # suffix of kinds: sessions on one GPU since one start of its host
 # Share of outliers, less than 1 − `CONFIDENCE` so that a small change of an ordinary kernel is
 # significant; degrees of freedom of their distribution, few because large outliers occur.
 OUTLIERS, OUTLIER_FREEDOM = 0.03, 2
-# Of a launch in one session: standard deviation, largest difference, and kernels to estimate it.
+# By how much launches of a session take longer: standard deviation, largest value, kernels needed.
 OFFSET_S, LARGEST_OFFSET_S, FEWEST = 5e-8, 2e-7, 10
 
 

@@ -74,7 +74,7 @@ class Groups:
         rows = np.broadcast_to(np.asarray(chosen, bool), self.number.shape)
         number = self.number[rows]
         numbers = values.to_numpy(dtype=float, na_value=np.nan)[rows]
-        ordered = numbers[np.lexsort((numbers, number))]  # NaN last
+        ordered = numbers[np.lexsort((numbers, number))]  # NaN is sorted to the end
         in_time = numbers[np.argsort(number, kind="stable")]
         counts = np.bincount(number, minlength=len(self.keys))
         starts = np.cumsum(counts) - counts
@@ -244,7 +244,7 @@ def percentile_interval(draws: FloatArray) -> FloatArray:
     tail = (1 - CONFIDENCE) / 2
     positions = np.arange(draws.shape[-1])
     ranks = np.quantile(positions, [tail, 1 - tail], method="inverted_cdf")
-    ordered = np.sort(draws, axis=-1)  # NaN last; a full sort is faster than a partition
+    ordered = np.sort(draws, axis=-1)  # NaN is at the end; a full sort is faster than a partition
     bounds = np.where(np.isnan(ordered[..., -1:]), np.nan, ordered[..., ranks])
     return np.moveaxis(bounds, -1, 0)
 

@@ -17,7 +17,7 @@ from analysis.stats.estimates import FloatArray, IntArray
 SMALLEST, LARGEST = 1e-6, 1e3
 _MARGIN = np.log(2)  # a logarithm within this of its lower bound counts as 0
 SMALL = 1e-3  # the least multiple at which a search starts
-_LEAST_VARIANCE = 1e-12  # of a log median: one part in a million
+_LEAST_VARIANCE = 1e-12  # least variance of a log median: a deviation of one part in a million
 _ROUNDS = 20
 # The most halvings of a step; the last step reduces the squares by at most this share.
 _HALVINGS, _LEAST_REDUCTION = 30, 1e-12
@@ -131,7 +131,7 @@ def solve(
         return root[:, None] * parts / parts.sum(axis=1, keepdims=True)
 
     def search(start: FloatArray) -> OptimizeResult:
-        # A parameter far below has no effect, and a search from there does not leave it.
+        # A parameter far below has no effect, so a search that starts there would not leave it.
         inside = np.log(np.clip(start, SMALL * alone, LARGEST / 2 * alone))
         return least_squares(residual, inside, slopes, (low, high), xtol=1e-10, ftol=1e-10)
 

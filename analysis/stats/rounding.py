@@ -9,7 +9,7 @@ def half_unit(value: float) -> float:
     Trailing zeros count as not printed.
     """
     exponent = Decimal(repr(value)).normalize().as_tuple().exponent
-    assert isinstance(exponent, int), value  # not of infinity
+    assert isinstance(exponent, int), value  # fails for infinity, whose exponent is a text
     return 0.5 * 10.0 ** min(exponent, 0)
 
 

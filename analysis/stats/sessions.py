@@ -34,7 +34,7 @@ KERNELS = ("kernel", "in_run_kernel")
 KIND = ["host_memory", "host_work", "threads", "matrices_in", "length"]
 _KNOWN = ["quantity", "host_memory", "host_work", "matrices_in", "length"]
 _UPPER = (1 + estimates.CONFIDENCE) / 2
-# Of the draws; any other changes the bounds of all intervals over sessions.
+# Seed of the draws; any other changes the bounds of all intervals over sessions.
 _SEED = (8316306230250202995).to_bytes(8, "big").decode()
 _NORMAL = float(ndtri(_UPPER))
 # Logarithms of variances relative to that of the medians: where the search starts, and its limits.
@@ -42,8 +42,8 @@ _START, _LIMITS = (-1.0, -1.0), (-14.0, 4.0)
 # Steps of the search. Rounding changes a deviance by about 1e-10. With the default step of 1e-8 the
 # gradients are wrong: searches end too early, at variances that differ between CPUs.
 _SEARCH = {"eps": 1e-5, "ftol": 1e-12}
-_FEWEST = 3  # sessions for an interval of a cell from its own medians only
-_MOST = 100.0  # of a drawn logarithm: e to the 100 is finite
+_FEWEST = 3  # least sessions for an interval from a cell's own medians only
+_MOST = 100.0  # limit of drawn logarithms, because e to the 100 is still finite
 # Weight of the shared part's quantile: this power of its share of the variance. At 1, Cochran's
 # approximation (Biometrics 20 (1964) 191), two sessions cover 94 to 98 %, depending on the share;
 # at 1.25 they cover 93 to 97 %.
@@ -82,7 +82,7 @@ def components(
     if scale == 0:
         return 0.0, 0.0
     values = (log_s - mean[cell]) / np.sqrt(scale)
-    own_noise = np.maximum(noise / scale, _NONE)  # equal samples have no noise
+    own_noise = np.maximum(noise / scale, _NONE)  # if all samples are equal, there is no noise
     unit = np.eye(sessions)
 
     def deviance(logs: FloatArray) -> float:
@@ -424,7 +424,7 @@ class SessionVariance:
 
         GPUs of one recording share its sessions, so its degrees of freedom count once.
         """
-        table = table[table["host_memory"].notna()]  # without CPUs
+        table = table[table["host_memory"].notna()]  # rows of CPUs are dropped
         rows = _kinds(table).assign(recording=table["recording"].to_numpy())
         degrees_of_freedom = table["degrees_of_freedom"].to_numpy(dtype=float)
         squares = table["between_log_sd"].to_numpy(dtype=float) ** 2 * degrees_of_freedom

@@ -138,7 +138,7 @@ def with_intervals(
     half, now = between.half_interval(parts), parts["between"] + parts["noise"]
     moved = rest.abs().where(rest.abs() > np.log(1 + threshold / 2), 0)
     largest = np.maximum(np.log(1 + frame["margin"]) - distance.abs(), moved)
-    wanted = now * (largest / half) ** 2  # variance that decides the larger distance
+    wanted = now * (largest / half) ** 2  # with this variance, the larger distance is significant
     fewest = frame[["samples_a", "samples_b"]].min(axis=1)
     samples = np.ceil(fewest * parts["noise"] / (wanted - parts["between"]))
     per_session = (1 / frame["sessions_a"] + 1 / frame["sessions_b"]) / 2

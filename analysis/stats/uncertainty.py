@@ -23,7 +23,7 @@ DETERMINED, AT_MOST, AT_LEAST = "determined", "at most", "at least"
 NOT_DETERMINED, NO_INTERVAL = "not determined", "no interval"
 
 _LINEAR = 0.4  # standard deviation of a log parameter from which the profile likelihood is used
-_FEWEST = 2  # sizes for an interval; kernels or sizes for a common effect
+_FEWEST = 2  # least sizes for an interval, and least kernels or sizes for a common effect
 _ALIKE = 1e-8  # singular value below which two parameters have the same effect
 _NORMAL = float(ndtri((1 + CONFIDENCE) / 2))
 _NARROWEST = 1e-12
@@ -147,7 +147,7 @@ class Uncertainty:
         """Return a value with the interval from its draws, or from its profile likelihood."""
         if len(np.unique(self._data.sizes)) < _FEWEST:
             return Estimate(float(value), np.nan, np.nan, "")
-        if steps.std() < _LINEAR:  # False for NaN
+        if steps.std() < _LINEAR:  # the comparison is False for NaN
             low, high = value * np.exp(percentile_interval(steps))
             return Estimate(float(value), float(low), float(high), BOOTSTRAP)
         low, high = self._bounds(value, profile)
@@ -215,7 +215,7 @@ def _effects(data: fitting.Data, fit: fitting.Fit, left: FloatArray) -> list[_Ef
     members = [(of[:, None] == np.arange(of.max() + 1)).astype(float) for of in levels]
     sums = [
         (group * fit.weights[:, None] / np.sqrt(fit.weights @ group)).T
-        for group in members  # of a weighted residual by group, of mean square 1 a unit of variance
+        for group in members  # mean square of weighted residuals by group, per unit of variance
     ]
     squares = np.array([np.sum((matrix @ fit.residual) ** 2) for matrix in sums])
     seen = [matrix @ left for matrix in sums]

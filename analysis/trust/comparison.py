@@ -239,7 +239,7 @@ def _side(name: str, sessions: list[FloatArray]) -> dict[str, float]:
     return {
         f"sessions_{name}": count,
         f"samples_{name}": sum(map(len, sessions)),
-        # Exact for one session.
+        # This is exact for one session.
         f"median_{name}_s": medians[0] * np.exp(np.log(medians / medians[0]).mean()),
         f"noise_{name}": noise / count**2,
     }

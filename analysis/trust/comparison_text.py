@@ -16,8 +16,8 @@ from kernels.products.shape import Shape
 from measurement.recording.code import BUILD, build_facts, build_key, changed_sources
 from measurement.recording.recording import CELL, Recording
 
-_MOST = 10  # rows of the table
-_LONG = ("packages", "limits", "machine_start")  # of software and GPUs: not readable on one line
+_MOST = 10  # rows of the table that are printed
+_LONG = ("packages", "limits", "machine_start")  # facts that are too long for one line
 _CELL_TITLES = ("device", "variant", "dtype", "shape", "block", "memory", "threads")
 _TITLES = (
     *_CELL_TITLES,

@@ -28,7 +28,7 @@ _KINDS = {
     (ON_CPU, "total"): ("CPU", Look(palette.PURPLE, "P", "-.")),
 }
 _MARKED = (0.05, 0.25, 0.5, 0.75, 0.95)
-_LEAST_SPAN = 0.05  # of ratios to each side of 1
+_LEAST_SPAN = 0.05  # least range of ratios on each side of 1
 _OUTER = 0.02  # share of a series allowed beyond each end of the axis
 # Rows of the figure of sessions, by their columns of the table.
 _TIMES = {

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 # The kernel that every GPU speedup starts from, and the block size of its launch in source V.
 NAIVE, NAIVE_BLOCK = "naive", 32
 
-# Of the ladder of kernels (config.yaml, report: baseline).
+# Baselines of the ladder of kernels (key baseline of report in config.yaml).
 Baseline = Literal["fastest-naive", "source-naive", "cublas", "fastest-cpu"]
 FASTEST_NAIVE, SOURCE_NAIVE, CUBLAS, FASTEST_CPU = BASELINES = get_args(Baseline)
 

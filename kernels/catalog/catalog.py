@@ -49,6 +49,6 @@ class Catalog(Mapping[str, Variant]):
 
 def restored(*supplied: UserSupplied) -> Catalog:
     """Return a catalog of this project's variants and the `supplied` ones."""
-    from kernels.catalog.entries import VARIANTS  # which is made of this class
+    from kernels.catalog.entries import VARIANTS  # that module uses this class
 
     return VARIANTS.joined(*supplied)

@@ -26,7 +26,7 @@ from kernels.theory.tiles import STREAM_K_TILES, TILES, BlockSize, block_size_of
 _MODULES = {"geometry": geometry, "device_step": geometry, "host_step": host_steps}
 _THEORIES = {"accesses": accesses, "register_accesses": register_accesses}
 _THEORIES |= {"tensor_accesses": tensor_accesses}
-_TILES = {"sgemm_top": TILES, "sgemm_stream_k": STREAM_K_TILES}  # by kernel
+_TILES = {"sgemm_top": TILES, "sgemm_stream_k": STREAM_K_TILES}  # tile shapes by kernel
 
 
 def _variants(text: str) -> list[Variant]:

@@ -10,7 +10,7 @@ from kernels.products.shape import Shape
 from kernels.theory.tensor_accesses import TENSOR_STEPS, TENSOR_TILE
 from kernels.theory.tiles import TileShape
 
-_ROW_BYTES = ELEMENTS["float32"].bytes  # per element of a buffered row or column
+_ROW_BYTES = ELEMENTS["float32"].bytes  # bytes per element of a buffered row or column
 
 
 def tile_of(edges: Sequence[int | str]) -> Callable[[Any], Tile]:
@@ -67,15 +67,15 @@ def split_tiles(shape: Shape, _: None) -> Launch:
 
     Shared memory holds two tiles of A and of B, each in two parts, and scales, ratios and maxima.
     """
-    lines = 2 * TENSOR_TILE  # of the tiles of A and B
+    lines = 2 * TENSOR_TILE  # rows and columns of the tiles of A and B
     words = 2 * 2 * lines * TENSOR_STEPS // 2 + 2 * lines + 8 * (lines + 4)
     grid = _grid(shape, (TENSOR_TILE, TENSOR_TILE, TENSOR_STEPS))
     return Launch(grid, (256, 1), 4 * words)
 
 
-_PARTS_LINES, _PARTS_STEPS = 128, 64  # of an image of `split_parts`
-_PARTS_BYTES = 2 * 2 * _PARTS_LINES * _PARTS_STEPS + 4 * _PARTS_LINES  # two parts, and scales
-# Multiprocessors of an H100 SXM and of an H200.
+_PARTS_LINES, _PARTS_STEPS = 128, 64  # rows or columns, and K, of an image that `split_parts` makes
+_PARTS_BYTES = 2 * 2 * _PARTS_LINES * _PARTS_STEPS + 4 * _PARTS_LINES  # two parts and scales
+# The number of multiprocessors of an H100 SXM, and of an H200.
 _MULTIPROCESSORS = 132
 
 
@@ -83,7 +83,7 @@ def _parts_steps(k: int) -> int:
     return -(-k // _PARTS_STEPS)
 
 
-# A block splits 32 lines and four steps.
+# A block splits 32 rows or columns, and four steps of K.
 PARTS = DeviceStep(
     "split_parts",
     256,

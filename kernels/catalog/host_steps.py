@@ -67,13 +67,13 @@ def _unchanged(shape: Shape, _block_size: int) -> Shape:
     return shape
 
 
-# Source T, step 4. Matrices are square, so the copy has the shape of B.
+# Step 4 of source T. Matrices are square, so the transposed copy has the shape of B.
 TRANSPOSED_B = HostStep("B transposed", _unchanged, b=_transpose)
-# The same for user-supplied kernels, by whether they read A and B in columns.
+# For user-supplied kernels, by whether they read A and B column-major.
 TRANSPOSED = {
     (True, False): HostStep("A transposed", _unchanged, a=_transpose),
     (False, True): TRANSPOSED_B,
     (True, True): HostStep("A and B transposed", _unchanged, a=_transpose, b=_transpose),
 }
-# Source H.
+# Padding, as in source H.
 PADDED = HostStep("A and B padded with zeros", _padded, a=_pad, b=_pad, c=_crop)

@@ -81,7 +81,7 @@ def call_of(tree: ast.Module, wanted: str | None = None) -> tuple[CallFacts, lis
     statements = needed(tree, function.name)
     library = _library(tree, statements)
     short, line = _elements(statements, _SHORT)
-    if not line:  # sums are float32 almost everywhere, so float32 counts only elsewhere
+    if not line:  # functions name float32 for their sums, so it counts only outside
         others = [each for each in tree.body if each not in statements]
         short, line = _elements(others, _SHORT | {"float32": "float32"})
     facts: dict[str, object] = {
@@ -141,7 +141,7 @@ def _used(code: CodeType) -> Iterator[str]:
 
 def _bound(statement: ast.stmt, code: CodeType) -> set[str]:
     names = {each.argval for each in dis.get_instructions(code) if each.opname == "STORE_NAME"}
-    if isinstance(statement, ast.Assign):  # an option, as torch.backends.cudnn.benchmark
+    if isinstance(statement, ast.Assign):  # sets an option such as torch.backends.cudnn.benchmark
         attributes = [each for each in statement.targets if isinstance(each, ast.Attribute)]
         return names | {_root(each) for each in attributes}
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):

@@ -29,7 +29,7 @@ from kernels.products.shape import Shape
 CALL = "multiply"
 _WANTED_CALL = f"def {CALL}(a, b, c, stream)"
 _CALL_ARGUMENTS, _LONGEST_NAME = 4, 100
-_MOST_BYTES = 1 << 20  # of a file
+_MOST_BYTES = 1 << 20  # limit of a file
 _HEAD = "gemm-study: "
 _COMMENT = {".cu": "// ", ".py": "# "}
 
@@ -82,8 +82,8 @@ class Facts(_Facts):
 
     name: Name
     baseline: str | None = None
-    launch: LaunchFacts | None = None  # of a kernel
-    call: CallFacts | None = None  # of a Python file without `CALL`
+    launch: LaunchFacts | None = None  # set for a kernel
+    call: CallFacts | None = None  # set for a Python file without `CALL`
 
     def line(self, suffix: str) -> str:
         """Return the comment with these facts, in the syntax of a file with this suffix."""

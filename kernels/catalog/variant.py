@@ -13,7 +13,7 @@ from kernels.theory.addresses import KernelAccesses
 from kernels.theory.cost import Access
 from kernels.theory.tiles import BlockSize, block_size_of
 
-MAX_THREADS = 1024  # per block, on every GPU
+MAX_THREADS = 1024  # limit per block on every GPU
 
 
 @dataclass(frozen=True)

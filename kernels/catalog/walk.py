@@ -14,7 +14,7 @@ STEPS = (
     *("naive", "naive_coalesced", "block", "block_unroll4", "register_tile"),
     *("register_tile_conflict_free", "register_tile_async", "sgemm_top", "sgemm_tensor_tma"),
 )
-_SIZE = 4096  # of the matrices in the drawings
+_SIZE = 4096  # size of the matrices in the drawings
 
 
 @dataclass(frozen=True)

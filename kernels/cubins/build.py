@@ -23,7 +23,7 @@ class Build:
     block_size: BlockSize
     dtype: str
     guarded: bool
-    file: str = field(default="", compare=False)  # user-supplied: the path of its source
+    file: str = field(default="", compare=False)  # path of the source of a user-supplied kernel
 
     @property
     def kind(self) -> str:
@@ -74,7 +74,7 @@ def build_for(product: Product) -> Build | None:
     kernel = product.kernel
     if kernel is None:
         return None
-    if isinstance(kernel, UserKernel):  # it has one build, for all sizes
+    if isinstance(kernel, UserKernel):  # a user-supplied kernel has one build for all sizes
         return Build(kernel.kernel, None, product.dtype, False, kernel.file)
     return Build(kernel.kernel, product.block_size, product.dtype, product.is_guarded)
 
@@ -119,5 +119,5 @@ def _exists(build: Build) -> bool:
         return False
     if not entry.takes_block(build.block_size) or build.dtype not in entry.dtypes:
         return False
-    # Every edge is a multiple of 1.
+    # With a tile edge of 1, the tile always divides the matrices.
     return not build.guarded or max(entry.tile(build.block_size)) > 1

@@ -18,9 +18,9 @@ from kernels.cubins.occupancy import LIMITS, occupancy
 from kernels.cubins.toolchain import COMPILER, find_disassembler, list_architectures, nvcc_version
 from kernels.products.shape import Shape
 
-_SIZE = 1024  # of the launch whose occupancy is computed
-_TOO_OLD = "requires .target"  # what ptxas says of an architecture that lacks an instruction
-_COMPILERS = 4  # at most that many at a time: each takes up to 200 MB
+_SIZE = 1024  # matrix size of the launch whose occupancy is computed
+_TOO_OLD = "requires .target"  # message of ptxas if an architecture lacks an instruction
+_COMPILERS = 4  # compilers at a time; each takes up to 200 MB
 
 
 def built(entry: UserKernel, nvcc: Path, wanted: Sequence[str], folder: Path) -> Iterator[str]:

@@ -28,7 +28,7 @@ def find_nvcc(configured: str | None = None) -> Path:
                 f"toolchain.nvcc: {configured} is not a program; correct the path, or remove the "
                 "key to use the nvcc on PATH"
             )
-        nvcc_version(Path(nvcc))  # refuses other programs
+        nvcc_version(Path(nvcc))  # raises StudyError if it is not nvcc
         return Path(nvcc)
     nvcc = shutil.which("nvcc") or shutil.which(_of_wheels("nvcc"))
     if not nvcc:

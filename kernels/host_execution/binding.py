@@ -21,8 +21,8 @@ from kernels.host_execution.compiler import HERE, SOURCE_NAME, NotSupported, bui
 from kernels.products.matrices import POISON_WORD
 from kernels.theory.cost import Total
 
-Array = npt.NDArray[Any]  # of one of `kernels.products.elements`
-_ALIGNMENT = 256  # bytes, as GPU allocations
+Array = npt.NDArray[Any]  # of an element type in `kernels.products.elements`
+_ALIGNMENT = 256  # bytes, as for allocations on a GPU
 _WRITER = np.dtype(
     [
         *(("epoch", np.uint32), ("thread", np.uint16), ("site", np.uint16)),
@@ -33,15 +33,15 @@ _WORD_BYTES = 4
 # In C++, signed overflow is undefined; unsigned integers wrap around, with the same bits.
 _COMPUTED = {"int32": "uint32"}
 _MEMORIES, _ACCESSES = ("global", "shared"), ("load", "store")
-_LINES = 1 << 24  # more than a file has
+_LINES = 1 << 24  # more lines than any file has
 _INCLUDED = dict[str, int]()  # files with code that sources include, numbered from 1
-_SEVERAL = 0x8000  # least thread number that means several threads
+_SEVERAL = 0x8000  # thread numbers from here mean several threads
 
 
 class Kind(IntEnum):
     """Kinds of faults: those that callers distinguish, of runtime.h and of launches."""
 
-    LAUNCH = -1  # with more threads than allowed
+    LAUNCH = -1  # a launch with more threads than allowed
     OTHER = 0
     OUT_OF_BOUNDS = 1
     OUTSIDE_ARRAY = 2
@@ -149,7 +149,7 @@ class _Launch(ctypes.Structure):
         ("constant_bytes", ctypes.c_uint64),
         ("fault", _Fault),
     )
-    kernel = ""  # in messages
+    kernel = ""  # the kernel's name in messages
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ class Configured:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     dynamic_shared_bytes: int
-    kernel: str = ""  # its name, if it is not that of the build
+    kernel: str = ""  # the kernel's name, if it differs from that of the build
 
 
 class Kernel:
@@ -422,7 +422,7 @@ class Kernel:
         return f"{place}: {launch.kernel}, {block}, {thread}: {text}"
 
 
-# By kind, as in runtime.h.
+# Messages by kind of fault, as in runtime.h.
 _TEXTS = (
     "",
     "{access} is out of bounds",

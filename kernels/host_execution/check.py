@@ -25,12 +25,12 @@ from kernels.products.shape import Shape
 from kernels.theory.cost import OPERATIONS, Total, totals
 from kernels.theory.tiles import TileShape
 
-MAX_SHARED_BYTES = 227 * 1024  # per block, on any GPU
+MAX_SHARED_BYTES = 227 * 1024  # limit per block on any GPU
 MAX_GRID = (2**31 - 1, 65_535, 65_535)
 SEED = 1
 # What C and shared memory contain before a launch, by mode: a kernel that depends on it differs.
 FILLS: dict[Mode, int] = {"counted": POISON_WORD, "separate": 0, "fused": 1}
-_MAP_NORESERVE = 0x4000  # of Linux; Python has no name for it
+_MAP_NORESERVE = 0x4000  # a flag of Linux for which Python has no name
 # Ends of a message on elements that differ from the reference.
 WRONG = "are wrong"
 OTHER_ORDER = (
@@ -209,7 +209,7 @@ class _Compared:
     All methods raise KernelFault.
     """
 
-    named: str  # the source
+    named: str  # the source file, as messages name it
     product: Product
     run: Run
     mode: Mode

@@ -18,7 +18,7 @@ from base.paths import RESULTS, ROOT, program, shown
 from kernels.host_execution.ptx import closing, split, translated
 
 Mode = Literal["counted", "separate", "fused", "large", "launch"]
-MODES: tuple[Mode, ...] = get_args(Mode)[:3]  # those that a product is checked in
+MODES: tuple[Mode, ...] = get_args(Mode)[:3]  # the modes in which a product is checked
 HERE = Path(__file__).resolve().parent
 BUILDS = RESULTS / "host_execution"
 
@@ -32,7 +32,7 @@ _KERNEL = [
     "-fno-exceptions",
     "-fno-strict-aliasing",  # kernels read registers as vectors of other types
     "-fno-threadsafe-statics",
-    "-fno-ipa-reference-addressable",  # shared memory that nothing is stored to is not zero
+    "-fno-ipa-reference-addressable",  # g++ must not assume that memory without stores is zero
     "-Werror=frame-larger-than=32768",
     # What follows a function without a value is undefined: nvcc and g++ differ.
     "-Werror=return-type",
@@ -43,7 +43,7 @@ _KERNEL = [
 # two builds: it is done in folders with several kernels.
 _HEADERS, _SEVERAL = ("copies.h", "cuda.h", "ptx.h"), 4
 _RUNTIME_SOURCES = ("runtime.cpp", "accesses.cpp", "numbers.cpp", "tensor.cpp")
-_RUNTIME = ["-O3", "-ffp-contract=off"]  # by -O2, counted runs take a tenth more time
+_RUNTIME = ["-O3", "-ffp-contract=off"]  # with -O2, counted runs would take a tenth more time
 _MODE_FLAGS: dict[Mode, list[str]] = {
     # -O1 would split vectors and merge accesses.
     "counted": [
@@ -92,7 +92,7 @@ _UNSUPPORTED = {
     r"(?:pipeline|thread_scope)_\w+)\w+|\b__cp_async\w*\b": "the CUDA C++ library",
     r"\b(?:clock|clock64|__nanosleep)\s*\(": "services of the device",
     r"<<<": "launches from the device",
-    r"\b(?:asm|__asm|__asm__)\b": _PTX,  # that was not translated, whatever hides it
+    r"\b(?:asm|__asm|__asm__)\b": _PTX,  # an asm statement that was not translated
     r'^# \d+ "(?!<)[^"]*" 1\b[^\n]*': _SEVERAL_FILES,  # the preprocessor's mark of an include
 }
 # Headers that nvcc includes by itself, and headers whose functions `cuda.h` declares.
@@ -195,7 +195,7 @@ def preprocessed(text: str, *macros: str) -> Preprocessed:
     command = [str(find_gxx()), *macros, "-E", "-dD", "-nostdinc", "-x", "c++", "-"]
     source = _INCLUDED.sub("", text)
     done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
-    _, first, rest = done.stdout.partition('# 1 "<stdin>"\n')  # after those of g++
+    _, first, rest = done.stdout.partition('# 1 "<stdin>"\n')  # what precedes is that of g++
     directive = re.compile(r"^#(?:define|undef) .*$", re.MULTILINE)
     errors = done.stderr if done.returncode else ""
     return Preprocessed(
@@ -296,7 +296,7 @@ def build_kernel(
         # A kernel has no operating system: it gets only the C functions that g++ itself calls.
         "-nodefaultlibs",
         "-lm",
-        "/lib64/ld-linux-x86-64.so.2",  # __tls_get_addr; the ABI's path
+        "/lib64/ld-linux-x86-64.so.2",  # defines __tls_get_addr; the path is fixed by the ABI
         *(f"-Wl,--wrap={name}" for name in ("memcpy", "memmove", "memset")),
     ]
     stem = "-".join([name, *(f"{key}{value}".lower() for key, value in defines.items()), mode])
@@ -411,7 +411,7 @@ def _compile(command: Sequence[Path | str], headers: Path | None) -> None:
 
 def _run(command: Sequence[Path | str]) -> None:
     with tempfile.TemporaryDirectory(prefix="gemm-study-") as folder:  # g++ itself leaves files
-        to = os.environ | {"TMPDIR": folder}  # after Ctrl-C
+        to = os.environ | {"TMPDIR": folder}  # g++ would leave files after Ctrl-C
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=to)
     if done.returncode != 0:
         raise _GxxError(done.stderr)

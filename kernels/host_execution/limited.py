@@ -17,7 +17,7 @@ from base.errors import StudyError
 from base.processes import end_with_parent
 
 Result = TypeVar("Result")
-_PAUSE_S = 0.05  # between looks at time and memory
+_PAUSE_S = 0.05  # pause between two checks of time and memory
 # The longest elapsed time: a multiple of the CPU time on a busy host, and seconds.
 _MOST_ELAPSED, _MOST_ELAPSED_S = 8.0, 120.0
 
@@ -60,7 +60,7 @@ def limited(
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid or 0, signal.SIGKILL)
-        process.kill()  # a fork that is no group yet
+        process.kill()  # the fork may not lead a process group yet
         process.join()
     if isinstance(outcome, BaseException):
         raise outcome
@@ -85,7 +85,7 @@ def _used(pid: int) -> tuple[float, int]:
 def _run(work: Callable[[], object], sender: Connection) -> None:
     end_with_parent()
     faulthandler.disable()
-    os.setsid()  # a group, to be ended with its compilers
+    os.setsid()  # a process group, so that its compilers end with it
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         outcome = work()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 _QUOTED = r'"(?:\\.|[^"\\\n])*"'
 _LITERAL = re.compile(rf"R\"([^()\s]*)\(.*?\)\1\"|{_QUOTED}|'(?:\\.|[^'\\\n])'", re.DOTALL)
-_ASM = re.compile(r"\b(?:asm|__asm|__asm__)\b[^(;{}]*\(")  # with qualifiers
+_ASM = re.compile(r"\b(?:asm|__asm|__asm__)\b[^(;{}]*\(")  # an asm statement with its qualifiers
 _STRING = re.compile(r'\s*"((?:\\.|[^"\\\n])*)"')
 _OPERAND = re.compile(r'(?:\[(\w+)\])?\s*"[^"]*"\s*\((.*)\)\s*', re.DOTALL)
 _REGISTER = re.compile(r"%?[A-Za-z_]\w*")
@@ -76,7 +76,7 @@ class _Statement:
         return " ".join(self._instruction(text) for text in _instructions(template))
 
     def _instruction(self, text: str) -> str:
-        text = re.sub(r"^[\w$]+:(?!:)\s*", "", text)  # a label, of use only to a branch
+        text = re.sub(r"^[\w$]+:(?!:)\s*", "", text)  # a label, which only branches need
         guarded = re.match(r"@(!?)\s*(%?\w+)\s+(.*)", text, re.DOTALL)
         if guarded:
             inner = self._instruction(guarded[3])
@@ -169,7 +169,7 @@ def _copy(match: re.Match[str], operands: _Operands) -> str:
     to, source, size = _address("shared", operands[0]), _address(None, operands[1]), operands[2][0]
     others = [each[0] for each in operands[3:]]
     if match["hint"]:
-        others.pop()  # the policy of the cache
+        others.pop()  # the cache policy has no effect here
     zeros = f"host_zeros({size}, {others[0]})" if others else "0"
     return f"host_copy_async({to}, {source}, {size}, {zeros});"
 
@@ -180,7 +180,7 @@ def _matrices(match: re.Match[str], operands: _Operands) -> str:
     if len(registers) != count:
         raise ValueError
     row = address.replace(", ", " + ")
-    if not match["space"]:  # a generic address, which must be one of shared memory
+    if not match["space"]:  # a generic address must be one of shared memory
         row = f"host_shared_number({_address(None, [address])})"
     rest = f"((unsigned)({row}), {count}, {int(bool(match['trans']))}, host_words);"
     if is_load:
@@ -255,7 +255,7 @@ def _move(match: re.Match[str], operands: _Operands) -> str:
 def _arithmetic(match: re.Match[str], operands: _Operands) -> str:
     kind = _TYPES[match["type"]]
     if kind in ("int", "long long") and match["op"] != "shr":
-        kind = f"unsigned {kind}"  # wraps around
+        kind = f"unsigned {kind}"  # unsigned, so that it wraps around
     a, b = (f"host_as<{kind}>({each[0]})" for each in operands[1:])
     return f"host_set({operands[0][0]}, ({kind})({a} {_OPERATORS[match['op']]} {b}));"
 
@@ -290,7 +290,7 @@ def _added(match: re.Match[str], operands: _Operands) -> str:
 
 def _shuffle(match: re.Match[str], operands: _Operands) -> str:
     (to,), (value,), (by,), (clamp,), (mask,) = operands
-    number = int(clamp.strip("()"), 0)  # of the last lane, and the width of a part of the warp
+    number = int(clamp.strip("()"), 0)  # number of the last lane, and width of the part of a warp
     if number & 31 != (0 if match["way"] == "up" else 31):
         raise ValueError
     call = f"__shfl{_SHUFFLES[match['way']]}_sync({mask}, host_as<unsigned>({value}), {by}"
@@ -389,7 +389,7 @@ _INSTRUCTIONS: tuple[tuple[str, _Translate], ...] = (
     (r"activemask\.b32", _as("host_set({0}, host_active_mask());")),
     (r"createpolicy\.[\w.:]+", _as("host_set({0}, 0ull);")),
     (r"(?:membar|prefetch|prefetchu|fence)\.[\w.:]+", _as("")),
-    (r"griddepcontrol\.(?:wait|launch_dependents)", _as("")),  # each grid runs alone
+    (r"griddepcontrol\.(?:wait|launch_dependents)", _as("")),  # no effect: each grid runs alone
 )
 
 

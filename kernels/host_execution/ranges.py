@@ -27,7 +27,7 @@ N = 128
 STRICT, TENSOR, TF32 = "sgemm_top", ("sgemm_tensor", "sgemm_tensor_tma"), "cublas_tf32"
 COLUMNS = ("variant", "matrices", "worst_units", "nonfinite_wrong")
 _UNIT = 2.0**-24
-_TF32_DROPPED = 13  # of the 23 stored bits of a float32 significand
+_TF32_DROPPED = 13  # bits that TF32 drops from the 23 stored bits of a float32 significand
 
 
 def _scaled(a: Array, b: Array, exponent: int) -> None:

@@ -1,1 +1,1 @@
-"""How the kernels of any file are launched: their launches, and what the names in them mean."""
+"""Finding how the kernels of any file are launched, and what the names in a launch mean."""

@@ -1,4 +1,4 @@
-"""Memory accesses of a judged kernel, counted on the host at two sizes."""
+"""The memory accesses of a user's kernel, counted on the host at two sizes."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,17 +14,17 @@ from kernels.launches.reading import Operands
 from kernels.products.shape import Shape
 from kernels.theory.cost import OPERATIONS, Total
 
-_COUNTED = 64  # least size; the other one is twice it
+_COUNTED = 64  # smallest first size; the second size is twice the first
 _LARGEST = 256
 Totals = dict[str, Total]
 Counted = dict[Product, Totals]
 
 
 def counted(judged: Judged, entry: UserKernel) -> Counted:
-    """Return the totals of a square product at a size and at twice this size.
+    """Return the totals of square products of two sizes, the second twice the first.
 
-    Two sizes suffice: the accesses of a square product grow as a·N³ + b·N². Nothing is returned for
-    a kernel whose sizes are fixed, or whose tile is too large for a run in seconds. Raise
+    Two sizes suffice, because the accesses of a square product grow as a·N³ + b·N². The result is
+    empty for a kernel with fixed sizes, or with a tile too large for a run in seconds. Raise
     KernelFault if a product is wrong at one of these sizes.
     """
     edge = lcm(judged.multiple, *judged.tile)
@@ -45,7 +45,7 @@ def counted(judged: Judged, entry: UserKernel) -> Counted:
 
 
 def lines(product: Product, totals: Mapping[str, Total]) -> list[str]:
-    """Return a table of the accesses of one product."""
+    """Return the lines of a table of the accesses in one product."""
     threads = product.launch.threads_per_block * product.launch.blocks
     per_request = "sectors or wavefronts per request"
     rows = [["accesses", "per thread", per_request, "bank conflicts per request"]]

@@ -1,4 +1,4 @@
-"""One launch, checked at several sizes: correct, correct for multiples of a number, or wrong."""
+"""Checking one launch at several sizes: correct, correct for multiples of a number, or wrong."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -33,13 +33,13 @@ from kernels.products.shape import Shape
 LARGE_SHAPE = 1 << 11  # an edge at which every grid has many blocks, and 32 threads per element fit
 _MULTIPLES = (2, 4, 8, 16, 32, 64, 128, 256)
 _LARGEST_MULTIPLE = 512
-_LEAST = 8  # edge at which a loop must end
-_SMALL_EDGE = 330  # of large squares
-_MOST_THREADS = 1 << 22  # of a launch on the host
-ANY = 32  # edge of a block's tile where the grid does not say it
+_LEAST = 8  # an edge so small that every loop must end
+_SMALL_EDGE = 330  # longest edge of large squares if they must be small
+_MOST_THREADS = 1 << 22  # threads of a launch on the host
+ANY = 32  # assumed edge of a block's tile if the grid does not reveal it
 _FACTORS: Factors = (-0.75, 1.5)
 _FLOAT_DIGITS = 24
-_OF_THREADS = (Outcome.RACES, Outcome.CROWDED)  # whatever the sizes
+_OF_THREADS = (Outcome.RACES, Outcome.CROWDED)  # faults that do not depend on the sizes
 _PADDING = 16  # elements: rows stay aligned for vectors
 
 
@@ -48,7 +48,8 @@ class Judged:
     """The verdict on one kernel, and how it was launched.
 
     `multiple` is 1 for a correct kernel, larger for one that is correct for multiples of it, and 0
-    for a wrong one. `fault` is the first fault: at other sizes, or of a wrong kernel.
+    for a wrong one. `fault` is the first fault: of a wrong kernel, or at sizes that are no such
+    multiples.
     """
 
     source: Source
@@ -57,20 +58,20 @@ class Judged:
     multiple: int
     shapes: tuple[Shape, ...]
     fault: Fault | None
-    is_fixed: bool = False  # its file fixes the sizes
+    is_fixed: bool = False  # the file fixes the sizes of the kernel
     is_checked: bool = True
-    has_fixed_grid: bool = False  # whatever the sizes of the matrices
-    is_guessed: bool = False  # its launch
+    has_fixed_grid: bool = False  # the grid does not depend on the sizes of the matrices
+    is_guessed: bool = False  # the launch was guessed
     defined: tuple[str, ...] = ()  # names of other files of the repository, and which files
 
     @property
     def layout(self) -> str:
-        """Which product is computed instead of that of row-major matrices."""
+        """In words, which product is computed if it is not that of row-major matrices."""
         return LAYOUTS[self.reading.layout]
 
 
 def configured(source: Source, library: Library, reading: Reading, shape: Shape) -> Configured:
-    """Return the launch that multiplies matrices of a shape; it is not run."""
+    """Return the configuration of a launch for matrices of a shape; nothing is run."""
     return library.multiplies(reading.values(shape), [0] * len(source.scope.pointers))
 
 
@@ -79,9 +80,10 @@ def check(
 ) -> Judged | None:
     """Judge a kernel with one launch, whose `geometry` may be a guess.
 
-    Return None if the launch does not grow with the matrices, unless its user declares it. Where
-    blocks loop, a guess has more of them than its user may launch; so it is tried with fewer, too.
-    Raise NotSupported if a loop is too long, or endless, and if the kernel adds up no products.
+    Return None if the launch does not grow with the matrices, unless its user declares it. If
+    blocks loop over tiles, a guessed launch may have more blocks than the user's, so it is also
+    tried with fewer. Raise NotSupported if a loop is too long, or endless, and if the kernel sums
+    no products.
     """
     first: Judged | None = None
     likeliest: Judged | None = None
@@ -112,7 +114,7 @@ def check(
             verdict = _for_sizes(source, trial, tile, whole)
             if verdict.multiple:
                 return replace(verdict, has_fixed_grid=edges is None)
-            likeliest = likeliest or verdict  # another reading may be the same for M = N
+            likeliest = likeliest or verdict  # another reading may give the same product for M = N
     judged = likeliest or (first and (_for_large_multiples(source, library, first) or first))
     if judged and judged.fault and not judged.multiple:
         _refuse_others(library, judged.reading, judged.shapes[0], judged.fault)
@@ -120,10 +122,10 @@ def check(
 
 
 def _refuse_others(library: Library, reading: Reading, shape: Shape, fault: Fault) -> None:
-    """Raise NotSupported for a fault that is a limit of the host, or of a kernel that sums nothing.
+    """Raise NotSupported if a fault is due to a limit of the host, or the kernel is no product.
 
-    A loop is endless if it is long at the least size. A kernel that adds matrices is no wrong
-    product.
+    A loop counts as endless if it is long at the smallest size. A kernel that only adds matrices
+    computes no product, so it is not called wrong.
     """
     if fault.outcome is Outcome.LONG:
         least = Trial(library, reading).fault(Shape.square(_LEAST), 2)
@@ -136,9 +138,9 @@ def _refuse_others(library: Library, reading: Reading, shape: Shape, fault: Faul
 
 
 def _for_large_multiples(source: Source, library: Library, judged: Judged) -> Judged | None:
-    """Return the verdict on a kernel that is wrong at small sizes, but needs large multiples.
+    """Return the verdict on a kernel that is wrong at small sizes, but may need large multiples.
 
-    Such a kernel visits its blocks in groups. None is returned if it is wrong there too.
+    Such a kernel visits its blocks in groups. The result is None if it is wrong at these, too.
     """
     reading, fault = judged.reading, judged.fault
     if (
@@ -168,10 +170,10 @@ def _for_large_multiples(source: Source, library: Library, judged: Judged) -> Ju
 def _fault_of_loops(
     trial: Trial, source: Source, tile: tuple[int, int] | None, geometry: Geometry | None
 ) -> Fault | None:
-    """Return the fault if a block computes several tiles; None without a fault.
+    """Return the fault that appears if few blocks each compute several tiles; None without one.
 
-    That is with few blocks. Where the launch fixes their number or lets it grow with C, the kernel
-    may rely on it: then only races count.
+    If the launch fixes the number of blocks or lets it grow with C, the kernel may rely on this
+    number, so only races count as faults.
     """
     if not (source.takes_any_grid if geometry else source.loops_over_blocks or not tile):
         return None
@@ -188,7 +190,10 @@ def _fault_of_loops(
 
 
 def tile_of(library: Library, source: Source, reading: Reading) -> tuple[int, int] | None:
-    """Return rows and columns of C per block, by how the grid grows; None if it does not."""
+    """Return how many rows and columns of C a block covers, as the growth of the grid shows.
+
+    None: the grid does not grow with the matrices.
+    """
 
     def blocks(m: int, n: int) -> int:
         shape = Shape(1, m, n, LARGE_SHAPE)
@@ -213,7 +218,7 @@ def tile_of(library: Library, source: Source, reading: Reading) -> tuple[int, in
 
 
 def _first_growth(blocks: Callable[[int], int]) -> int:
-    """Return the edge that one block covers: where the number of blocks first grows."""
+    """Return the edge that one block covers: the largest before the number of blocks grows."""
     count = blocks(1)
     least, most = 1, 2
     while blocks(most) <= count and most < LARGE_SHAPE:
@@ -225,10 +230,10 @@ def _first_growth(blocks: Callable[[int], int]) -> int:
 
 
 def _for_sizes(source: Source, trial: Trial, tile: tuple[int, int], whole: Shape) -> Judged:
-    """Return the verdict on a kernel that is right for whole tiles.
+    """Return the verdict on a kernel that is correct for whole tiles.
 
-    A kernel may need edges that are multiples of its tile. Then a product with more such edges is
-    right wherever one with fewer is: otherwise its bounds are wrong.
+    A kernel may need edges that are multiples of its tile. If so, a product with more such edges is
+    correct whenever one with fewer is; otherwise the kernel's bounds are wrong.
     """
     reading = trial.reading
     wrong = trial.undefined(whole) or _wrong_factors(trial, whole) or _wrong_rows(trial, whole)
@@ -258,14 +263,14 @@ def _for_sizes(source: Source, trial: Trial, tile: tuple[int, int], whole: Shape
 
 
 def _seed(shape: Shape) -> int:
-    """Return the seed of a product's matrices; deep sums get large numbers."""
+    """Return the seed for the matrices of a product; the one for deep sums makes large numbers."""
     return LARGE if shape.k > DEEP else 5
 
 
 def _wrong_factors(trial: Trial, shape: Shape) -> Fault | None:
-    """Return what is wrong with alpha·A·B + beta·C, None if the launch has no such factors.
+    """Return the fault for alpha·A·B + beta·C; None without a fault or without such factors.
 
-    A kernel may have code of its own for beta = 0.
+    It is tested because a kernel may have separate code for beta = 0.
     """
     names, plain = trial.reading.numbers.values(), trial.reading.factors
     alpha, beta = (
@@ -279,7 +284,7 @@ def _wrong_factors(trial: Trial, shape: Shape) -> Fault | None:
 
 
 def _wrong_rows(trial: Trial, shape: Shape) -> Fault | None:
-    """Return the fault with leading dimensions above the sizes, None without a fault."""
+    """Return the fault with leading dimensions larger than the rows; None without a fault."""
     if not trial.reading.takes_padding:
         return None
     padded = replace(trial, reading=replace(trial.reading, padding=_PADDING))
@@ -287,7 +292,10 @@ def _wrong_rows(trial: Trial, shape: Shape) -> Fault | None:
 
 
 def at_large_sizes(judged: Judged) -> Judged:
-    """Judge a right kernel beyond usual limits, and where indices of 32 bits end."""
+    """Return the verdict on a correct kernel after checks beyond usual limits of its sizes.
+
+    These include sizes at which 32-bit indices overflow.
+    """
     if not judged.multiple or judged.is_fixed:
         return judged
     source, reading = judged.source, judged.reading
@@ -307,10 +315,10 @@ def at_large_sizes(judged: Judged) -> Judged:
 
 
 def _many_blocks(judged: Judged, library: Library, is_small: bool) -> Shape:
-    """Return a shape with prime numbers of tiles: blocks that are visited in groups leave a rest.
+    """Return a shape with prime numbers of tiles, so that groups of blocks leave a remainder.
 
-    One edge exceeds usual limits, also of a square unless it `is_small`. If there are very many
-    threads, there are few rows.
+    One edge exceeds usual limits, and so do those of a square unless it `is_small`. If that gives
+    very many threads, there are few rows.
     """
     reading, multiple = judged.reading, judged.multiple
     rows, columns = (lcm(multiple, min(edge, LARGEST_TILE)) for edge in judged.tile)

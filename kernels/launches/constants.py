@@ -1,8 +1,8 @@
-"""Sizes that a file fixes: macros and constants outside of functions.
+"""Sizes that a file fixes by macros and by constants outside of functions.
 
-A kernel's size may be such a constant, or its caller passes one. The product sets these to its own
-sizes, so that the kernel is checked at several; unless an array's or a template's size depends on
-them.
+A kernel may use such a constant as a size, or its caller may pass it. To check the kernel at
+several sizes, each product sets these constants to its own sizes, unless the size of an array or a
+template argument depends on them.
 """
 
 import re
@@ -46,7 +46,7 @@ def macros(text: str, launch: str) -> set[str]:
 
 
 def _is_of_host(name: str, variable: Piece) -> bool:
-    """Return whether a variable is a size that only the host can read and change."""
+    """Return whether a variable is a size that only host code can read and change."""
     code = blanked(variable.text)
     is_fixed = re.search(r"\bconst(?:expr)?\b|__(?:constant|device|managed)__", code)
     return bool(_NUMBER.match(code) and not is_fixed and size_named(name))
@@ -63,10 +63,10 @@ def variables(text: str) -> dict[str, Piece]:
 
 
 def settable(text: str, launch: Launch, kernel: Piece | None) -> dict[str, str]:
-    """Return the constants that the product sets, with their types.
+    """Return the constants that a product sets to its sizes, with their types.
 
-    They are arguments of a launch, sizes of a kernel without such arguments, or sizes that a
-    program copies to constant memory.
+    These constants are arguments of a launch, or sizes of a kernel without such arguments, or sizes
+    that a program copies to constant memory.
     """
     if kernel is None:
         return {}
@@ -88,7 +88,7 @@ def _is_set_by_host(variable: Piece) -> bool:
 
 
 def _whole_numbers(text: str) -> dict[str, str]:
-    """Return constants and macros that may be whole numbers, with their types."""
+    """Return the constants and macros that may be integers, with their types."""
     bodies = _bodies(text)
     numbers = {name: "int" for name, body in bodies.items() if re.match(r"[\s(]*\w", body)}
     for name, piece in variables(text).items():
@@ -98,7 +98,7 @@ def _whole_numbers(text: str) -> dict[str, str]:
 
 
 def _is_free(text: str, name: str, launch: Launch) -> bool:
-    """Return whether no array's size, template's argument or other constant depends on it."""
+    """Return whether no array size, template argument or other constant depends on it."""
     codes = [piece.code for piece in pieces(text) if piece.is_for_the_device]
     of_file = variables(text)
     of_others = [piece.text for piece in of_file.values() if piece != of_file.get(name)]
@@ -107,14 +107,14 @@ def _is_free(text: str, name: str, launch: Launch) -> bool:
 
 
 def _is_edge(codes: Sequence[str], name: str, patterns: Sequence[str]) -> bool:
-    """Return whether arrays' sizes or templates' arguments, as `patterns` say, name a constant."""
+    """Return whether a constant is used in array sizes or template arguments (`patterns`)."""
     return any(re.search(pattern.format(name), code) for pattern in patterns for code in codes)
 
 
 def with_variables(text: str, names: Iterable[str], value: int | None = None) -> str:
-    """Return a source in which constants are variables that are set before a launch.
+    """Return a source whose constants are variables, which are set before each launch.
 
-    With a `value`, they are constants of this value.
+    With a `value`, they become constants of this value instead.
     """
     word, given = ("__constant__", "") if value is None else ("constexpr", f" = {value}")
     text = _with_counts(text, names)
@@ -133,9 +133,10 @@ def with_variables(text: str, names: Iterable[str], value: int | None = None) ->
 
 
 def _with_counts(text: str, names: Iterable[str]) -> str:
-    """Return a source in which a number of tiles is a size over the edge of a tile.
+    """Return a source in which numbers of tiles are computed from the sizes.
 
-    That is where the macro of the size is a product of both.
+    If the macro of a size is a product of a number of tiles and a tile edge, that number becomes
+    the size divided by the edge.
     """
     bodies = _bodies(text)
     codes = [piece.code for piece in pieces(text) if piece.is_for_the_device]
@@ -155,14 +156,14 @@ def _with_counts(text: str, names: Iterable[str]) -> str:
 def fixed_sizes(text: str, kernel: Piece | None) -> dict[str, str]:
     """Return the macros and constants that stand for M, N and K in a kernel without such arguments.
 
-    If one name stands for all, it means N. If the kernel names only N and K, the constant
-    for M is that with the name of N, but for this letter.
+    If one name stands for all three sizes, it means N. If the kernel names only N and K, the
+    constant for M has the name of N with the letter replaced.
     """
     if kernel is None or any(size_named(named(each)) for each in parameters(kernel)):
         return {}
     code, defined = kernel.code, macros(text, "")
     reached = _through_macros(text, sorted(words(code) & defined, key=code.index))
-    for edges in ((_IN_ANGLES, _DIMENSIONS), (_IN_ANGLES,)):  # of tiles
+    for edges in ((_IN_ANGLES, _DIMENSIONS), (_IN_ANGLES,)):  # edges of tiles are no sizes
         names = [name for name in reached if name in defined and not _is_edge([code], name, edges)]
         sizes = {size: name for name in reversed(names) if (size := size_named(name))}
         if set(sizes) == {"N", "K"}:
@@ -174,14 +175,14 @@ def fixed_sizes(text: str, kernel: Piece | None) -> dict[str, str]:
 
 
 def _bodies(text: str) -> dict[str, str]:
-    """Return the macros without parameters."""
+    """Return the bodies of the macros without parameters, by name."""
     return {name: body for name, opening, body in _MACRO.findall(blanked(text)) if not opening}
 
 
 def _through_macros(text: str, names: Sequence[str]) -> list[str]:
-    """Return names, then those in the bodies of macros that they are."""
+    """Return the names, followed by all names in the bodies of those that are macros."""
     bodies = _bodies(text)
     reached = list(names)
-    for name in reached:  # it grows
+    for name in reached:  # the list grows in the loop
         reached += sorted(words(bodies.get(name, "")) - set(reached))
     return reached

@@ -1,4 +1,4 @@
-"""Names that a file uses without including the file of its repository that defines them."""
+"""Finding definitions, in other files of a repository, of names that a file does not define."""
 
 import re
 from pathlib import Path
@@ -17,16 +17,16 @@ _UNKNOWN = re.compile(
 
 
 def unknown_in(error: CompilerError) -> str:
-    """Return the name that a compiler does not know, "" if that is not its error."""
+    """Return the name that a compiler reports as undefined, "" if that is not its error."""
     unknown = _UNKNOWN.search(str(error))
     return unknown[1] or unknown[2] if unknown else ""
 
 
 def with_definition(path: Path, text: str, error: CompilerError) -> tuple[str, str] | None:
-    """Return a source with a definition of the name that a compiler does not know, and the name.
+    """Return a source with a definition of the name that a compiler reports, and the name.
 
-    It is that of the nearest file of the repository. Return None if no other file defines the name.
-    A launch may call another file's functions, but its numbers are those of its own file.
+    The definition is that in the nearest file of the repository; without one, the result is None. A
+    launch may call functions of another file, but its numbers must be those of its own file.
     """
     name, is_called = unknown_in(error), ": its launch: " in str(error)
     defined = _definition(path, name, is_called) if name else None

@@ -1,7 +1,7 @@
-"""The code of a source that its launches need: the names they use, and the names these use.
+"""Selecting the code that a launch needs: the names it uses, and those that these use.
 
-The rest is left out: functions of the host, and kernels, types and macros of other kernels, which
-may use features that the host cannot execute.
+All other code is removed, because functions of the host and code of other kernels may use features
+that host execution does not support.
 """
 
 import re
@@ -26,7 +26,7 @@ _KEYWORDS = words(
 
 
 def for_the_device(text: str, launched: AbstractSet[str]) -> str:
-    """Return a source with only the code that the names `launched` need; its lines stay.
+    """Return a source with only the code that the names `launched` need, at the same lines.
 
     A kernel calls only functions of the device and constexpr functions; a launch may call functions
     of the host, such as one that divides and rounds up.
@@ -80,7 +80,7 @@ def _is_needed(piece: Piece, needed: set[str], functions: set[str], on_device: b
 
 @lru_cache(1 << 12)
 def _names(code: str) -> set[str]:
-    """Return the names that a type, an alias, a variable or a prototype may declare."""
+    """Return the names that a type, an alias, a variable or a prototype appears to declare."""
     is_alias = re.match(r"\s*(?:using|namespace)\b[^={]*=", code)
     code = _BASES.sub(r"\1", code)
     declared = code.partition("=")[0] if is_alias or "{" not in code else code

@@ -1,7 +1,7 @@
-"""Why the fault of a launch may not be the kernel's: what its file does not say.
+"""Reasons why a fault need not be the kernel's: its file leaves something about the launch open.
 
-A false alarm costs more than no answer. So a kernel is refused, and not called wrong, unless its
-launch and the meaning of all its arguments are known.
+A false alarm costs more than no answer. Therefore a kernel with a fault is only called wrong if its
+launch and the meaning of all its arguments are known; otherwise it is refused.
 """
 
 import re
@@ -21,13 +21,13 @@ from kernels.launches.readings import sets_c
 from kernels.launches.roles import SIZES, is_count, is_number_name, meaning_of, size_named
 
 UNTYPED = "takes its matrices as void *; host execution passes float: give their types"
-_AT_NULL = re.compile(r"element -?\d{9,} of")  # far from a matrix
-# A parameter that is a number.
+_AT_NULL = re.compile(r"element -?\d{9,} of")  # an index far outside of any matrix
+# A parameter of a numeric type.
 _NUMBER = re.compile(rf"^(?!.*[*\[&])(?:.*{COUNTS.pattern}|.*\b(?:float|double|bool)\b)")
 
 
 def lack(judged: Judged, option: str | None) -> str | None:
-    """Return what host execution lacks to judge a kernel with a fault, None if nothing."""
+    """Return what the host lacks to judge a kernel that has a fault; None if it lacks nothing."""
     source = judged.source
     if source.has_open_types:
         return UNTYPED
@@ -51,7 +51,7 @@ def lack(judged: Judged, option: str | None) -> str | None:
 
 
 def unsaid(judged: Judged) -> str | None:
-    """Return what the file does not say of a launch with a fault, None if it says all."""
+    """Return what the file does not say about a launch that has a fault; None if it says all."""
     source = judged.source
     if len(source.launches) == 1 and (argument := _for_one_size(judged)):
         return f"gets {argument}"
@@ -71,13 +71,13 @@ def unsaid(judged: Judged) -> str | None:
 
 
 def _numbers(source: Source) -> list[tuple[str, str]]:
-    """Return the arguments that are numbers, with the parameters that get them."""
+    """Return the numeric arguments of a launch, each with the parameter that gets it."""
     pairs = targets(source.main, source.kernel)
     return [(each, target) for each, target in pairs if _NUMBER.search(target)]
 
 
 def _for_one_size(judged: Judged) -> str | None:
-    """Return an argument that is a constant, or two different sizes of a kernel; else None."""
+    """Return an argument that is constant, or that a kernel gets as two sizes; else None."""
     source, scope = judged.source, judged.source.scope
     pairs = targets(source.main, source.kernel)
     given = [(each, named(target)) for each, target in pairs if COUNTS.search(target)]
@@ -92,7 +92,7 @@ def _for_one_size(judged: Judged) -> str | None:
 
 
 def _packs_bytes(judged: Judged) -> bool:
-    """Return whether a kernel of 32-bit integers computes with bytes of them."""
+    """Return whether a kernel of 32-bit integers treats each as four packed bytes."""
     code = without_comments(judged.source.device)
     precision = judged.reading.precision
     is_whole = np.dtype(precision.a.dtype).itemsize == 4 and not precision.a.digits
@@ -100,7 +100,10 @@ def _packs_bytes(judged: Judged) -> bool:
 
 
 def _padded_matrix(judged: Judged, option: str | None) -> str | None:
-    """Return the matrix behind which a kernel accesses memory that its file allocates, or None."""
+    """Return the matrix for which the file allocates more memory than needed, or None.
+
+    It is sought if the fault is an access behind a matrix, which the file may allow.
+    """
     source, reading, shape = judged.source, judged.reading, judged.shapes[0]
     if not re.search(r"element \d+ of .* is out of bounds", judged.fault or ""):
         return None

@@ -1,12 +1,12 @@
-"""The launch of a kernel in CUDA's own notation, as written, found in a file, or inferred.
+"""The launch of a kernel in CUDA's notation: written by the user, found in a file, or inferred.
 
     gemm<64, 64, 8><<<dim3(CEIL_DIV(N, 64), CEIL_DIV(M, 64)), 256>>>(M, N, K, 1.0f, A, B, 0.0f, C)
 
-Calls of cudaMalloc and cudaMemset between launches are steps of a product, too.
+Calls of cudaMalloc and cudaMemset between launches also count as steps of a product.
 
 A launch is text: the compiler evaluates it, for one shape at a time, inside a function whose
-parameters are the names of the product (`NAMES`). What it calls M may be declared by the function
-that contains the launch: then the declarations that the launch uses come with it.
+parameters are the names of the product (`NAMES`). If the function that contains a launch declares
+names that the launch uses, these declarations are stored with it.
 """
 
 import re
@@ -33,9 +33,9 @@ _QUALIFIERS = (
     "static|constexpr|const|unsigned|signed|auto|typename|inline|extern|volatile|"
     "__constant__|__device__|__shared__"
 )
-COUNTS = re.compile(r"\b(?:int|unsigned|long|size_t|u?int\d+_t)\b")  # a type of numbers
+COUNTS = re.compile(r"\b(?:int|unsigned|long|size_t|u?int\d+_t)\b")  # types of integers
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
-_MARK = re.compile(r"[(\[{};]")  # of a statement's end, or of what may contain one
+_MARK = re.compile(r"[(\[{};]")  # characters that end a statement, or may contain one
 _SET = re.compile(r"(\w+)\s*=(?!=)(.*)", re.DOTALL)
 # Sets a member, or changes a value.
 _CHANGED = re.compile(
@@ -48,11 +48,11 @@ _CHANGED = re.compile(
 class Launch:
     """A launch: kernel with template arguments, configuration and arguments.
 
-    `declarations` are statements before it that declare names it uses. `line` is where it stands, 0
-    for a launch from elsewhere, and `file` names another file of the repository. `enclosing` is the
-    function that contains it. `unknown` is what the file does not say of it, such as "gets threads
-    from a caller"; else "". `is_square`: an assertion says that sizes are equal. A call of `MALLOC`
-    or `MEMSET` has no configuration, and its pointer is a name.
+    `declarations` are earlier statements that declare names the launch uses. `line` is its line, 0
+    if it is not from a file, and `file` names another file of the repository. `enclosing` is the
+    function that contains it. `unknown` says what the file leaves open, such as "gets threads from
+    a caller"; else "". `is_square`: an assertion says that sizes are equal. A call of `MALLOC` or
+    `MEMSET` has no configuration, and its pointer is a name.
     """
 
     kernel: str
@@ -72,12 +72,12 @@ class Launch:
 
     @property
     def is_of_memory(self) -> bool:
-        """Whether it allocates memory or sets it."""
+        """Whether this step allocates or sets memory instead of launching a kernel."""
         return self.name in (MALLOC, MEMSET)
 
     @property
     def call(self) -> str:
-        """The text without declarations."""
+        """The text of the launch without its declarations."""
         if self.is_of_memory:
             return f"{self.kernel}({'&' * (self.name == MALLOC)}{self.arguments})"
         return f"{self.kernel}<<<{self.configuration}>>>({self.arguments})"
@@ -87,7 +87,7 @@ class Launch:
 
 
 def written(steps: Sequence[Launch]) -> str:
-    """Return launches in order as text, each declaration once."""
+    """Return the text of several launches in order, with each declaration only once."""
     parts: list[str] = []
     for step in steps:
         parts += [each for each in step.declarations if each not in parts]
@@ -96,7 +96,7 @@ def written(steps: Sequence[Launch]) -> str:
 
 
 def main_of(steps: Sequence[Launch]) -> Launch:
-    """Return the launch that multiplies: the first with the most arguments that are names."""
+    """Return the launch that multiplies: the first of those with the most names as arguments."""
     return max(
         (step for step in steps if not step.is_of_memory),
         key=lambda step: len(words(step.arguments)),
@@ -104,7 +104,7 @@ def main_of(steps: Sequence[Launch]) -> Launch:
 
 
 def launches_in(text: str) -> list[tuple[Launch, int]]:
-    """Return launches and calls of memory, and where they begin, in order."""
+    """Return the launches, allocations and settings of memory in a text, each with its position."""
     code = blanked(text)
     return sorted([*_kernels_in(code), *_memory_in(code)], key=lambda pair: pair[1])
 
@@ -131,9 +131,9 @@ def words(text: str) -> set[str]:
 
 
 def statements(code: str) -> list[str]:
-    """Return the statements before the end of a block's text, except those in closed blocks.
+    """Return the statements of a block up to the end of the text, except those in closed blocks.
 
-    A condition for a single change is a statement, too.
+    A condition with a single assignment is returned as a statement, too.
     """
     open_blocks: list[tuple[str, list[str]]] = [("", [])]
     begin = place = 0
@@ -156,16 +156,16 @@ def statements(code: str) -> list[str]:
 
 
 def _append(block: list[str], statement: str) -> None:
-    """Append a statement to a block; one that begins with ``else`` belongs to the last."""
+    """Append a statement to a block; one that begins with ``else`` is joined to the last one."""
     if statement.startswith("else") and block and block[-1].startswith("if"):
         statement = f"{block.pop()} {statement}"
     block.append(statement)
 
 
 def _behind_calls(statement: str) -> str:
-    """Return a statement without calls of macros before it, which have no semicolon.
+    """Return a statement without preceding macro calls, which end without a semicolon.
 
-    A value that is set under a condition is set.
+    A value that is set under a condition counts as set.
     """
     while call := re.match(r"(?!for\b|while\b)([A-Za-z_]\w*)\s*\(", statement):
         rest = statement[closing(statement, call.end() - 1) :].lstrip()
@@ -176,19 +176,19 @@ def _behind_calls(statement: str) -> str:
 
 
 def _initialises(before: str) -> bool:
-    """Return whether a brace behind this text begins an initial value and not a block."""
+    """Return whether a brace after this text begins an initial value rather than a block."""
     before = before.strip()
     is_name = re.search(r"[\w>*&]\s+[A-Za-z_]\w*(?:\[[^]]*\])*$|=$|,$|^enum$", before)
     return bool(is_name) and not re.match(r"(?:else|do|try|struct|namespace)\b", before)
 
 
 def declared_names(statement: str) -> set[str]:
-    """Return the names that a statement declares: those behind its type."""
+    """Return the names that a statement declares after its type."""
     return set(declarations_in(statement))
 
 
 def declarations_in(statement: str) -> dict[str, str]:
-    """Return the names that a statement declares, each with a declaration of its own if it can."""
+    """Return the names that a statement declares, each with a separate declaration if possible."""
     if alias := re.match(r"using\s+(\w+)\s*=", statement):
         return {alias[1]: ""}
     if enumerators := re.match(r"enum\b[^{]*\{([^}]*)\}", statement):
@@ -198,7 +198,7 @@ def declarations_in(statement: str) -> dict[str, str]:
 
 
 def without_names(statement: str, names: AbstractSet[str]) -> str:
-    """Return a statement that declares and sets only other names, "" if there are none."""
+    """Return a statement without the names that it declares or sets among `names`, "" if empty."""
     if assigned(statement)[0] in names:
         return ""
     if not declared_names(statement) & names:
@@ -214,7 +214,7 @@ def _declared(part: str) -> str:
 
 
 def declarators(statement: str) -> tuple[str, list[str]]:
-    """Return the type and the parts of a declaration, such as ``*a = 0``; no parts of others."""
+    """Return the type and the parts of a declaration, such as ``*a = 0``; else no parts."""
     head = rf"(?:(?:{_QUALIFIERS})\s+)*[A-Za-z_][\w:]*(?:\s+(?:int|long|short|char|double)\b)*"
     kind = re.match(
         rf"({head}(?:\s*<[^;=]*?>)?(?:\s+const)?)(?=[\s*&])[\s*&]*(?=[A-Za-z_])", statement
@@ -225,14 +225,14 @@ def declarators(statement: str) -> tuple[str, list[str]]:
 
 
 def needed(declarations: Sequence[str], launch: Launch) -> tuple[str, ...]:
-    """Return the declarations that a launch needs, in order, and what is assigned to their names.
+    """Return the declarations and assignments that a launch needs, in order.
 
     Of several values that a name gets, only the last counts.
     """
     unresolved = words(f"{launch.kernel} {launch.configuration} {launch.arguments}")
     types = {name: each for each in declarations for name in declared_names(each)}
     chosen: list[str] = []
-    complete = set[str]()  # names that have their last value
+    complete = set[str]()  # names whose last value was found
     for statement in reversed(declarations):
         names = declared_names(statement)
         target, value = assigned(statement)
@@ -246,7 +246,7 @@ def needed(declarations: Sequence[str], launch: Launch) -> tuple[str, ...]:
 
 
 def assigned(statement: str) -> tuple[str, str]:
-    """Return the name that a statement sets or changes, and its value if that is all; else ""."""
+    """Return the name that a statement sets or changes, and its value if it only sets it, or ""."""
     if condition := re.match(r"if\s*\(", statement):
         statement = statement[closing(statement, condition.end() - 1) :].lstrip()
     elif whole := _SET.match(statement):
@@ -256,7 +256,7 @@ def assigned(statement: str) -> tuple[str, str]:
 
 
 def edges_of_blocks(launch: Launch) -> set[str]:
-    """Return the names in the sizes of a launch's blocks, except its arguments."""
+    """Return the names in the block size of a launch, except those that are also arguments."""
     block = "".join(split_list(launch.configuration)[1:2])
     values = [f"({block})", *(declarations_in(each).get(block, "") for each in launch.declarations)]
     edges = re.findall(r"(?<=[({,])\s*([A-Za-z_]\w*)\s*(?=[)},])", " ".join(values))
@@ -264,7 +264,7 @@ def edges_of_blocks(launch: Launch) -> set[str]:
 
 
 def parameters(function: Piece | None) -> list[str]:
-    """Return the parameters of a function, one text each; none without a function."""
+    """Return the declaration of each parameter of a function; none without a function."""
     name = function_name(function) if function else None
     if function is None or name is None:
         return []
@@ -276,12 +276,12 @@ def parameters(function: Piece | None) -> list[str]:
 
 
 def targets(launch: Launch, kernel: Piece | None) -> list[tuple[str, str]]:
-    """Return the arguments of a launch with the parameters that get them."""
+    """Return each argument of a launch with the declaration of the parameter that gets it."""
     return list(zip(split_list(launch.arguments), parameters(kernel), strict=False))
 
 
 def is_pointer(parameter: str) -> bool:
-    """Return whether a parameter is a pointer."""
+    """Return whether the declaration of a parameter is that of a pointer."""
     return bool(re.search(r"[*\[]", parameter))
 
 
@@ -305,7 +305,7 @@ def split_list(code: str) -> list[str]:
         if character in "([{":
             place = closing(code, place)
             continue
-        if code[place : place + 2] == "<<":  # a shift
+        if code[place : place + 2] == "<<":  # the operator of a shift
             place += 2
             continue
         angles += {"<": 1, ">": -1}.get(character, 0)
@@ -317,6 +317,6 @@ def split_list(code: str) -> list[str]:
 
 
 def named(parameter: str) -> str:
-    """Return the name of a parameter."""
+    """Return the name in the declaration of a parameter."""
     identifiers: Sequence[str] = re.findall(r"[A-Za-z_]\w*", parameter.split("=")[0])
     return identifiers[-1] if identifiers else ""

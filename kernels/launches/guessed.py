@@ -1,4 +1,4 @@
-"""A kernel whose file launches nothing: the verdict with the first guess that gives a product."""
+"""Judging a kernel whose file contains no launch, by guessing one."""
 
 import re
 from collections.abc import Mapping
@@ -34,10 +34,11 @@ from kernels.products.shape import Shape
 def by_guesses(
     path: Path, text: str, name: str, refused: StudyError | None, is_launched: bool = False
 ) -> Judged:
-    """Judge a kernel with the first guessed launch that gives a product at all.
+    """Return the verdict on a kernel with the first guessed launch that computes a product.
 
-    `refused`: why a launch that was found was not judged. A guess may differ from what the file
-    launches; so no fault of a guess is the kernel's if it `is_launched`, as for a single size.
+    `refused` says why a launch in the file was not judged. A guess may differ from that launch, so
+    if the kernel `is_launched`, a fault with a guess is not called the kernel's, as for a single
+    size.
     """
     kernel = kernels_of(text)[name]
     code = for_the_device(text, {name})
@@ -47,7 +48,7 @@ def by_guesses(
     likeliest: Judged | None = None
     for guess in guesses(name, kernel, code):
         probe = Source.of(path, text, guess.probe)
-        if next(readings(probe), None) is None:  # too many numbers
+        if next(readings(probe), None) is None:  # the kernel has too many numbers
             break
         try:
             library = probe.library("counted")
@@ -79,7 +80,7 @@ def by_guesses(
 
 
 def unknown(kernel: Piece, code: str) -> str:
-    """Return what is not known about the launch of a kernel."""
+    """Return what about the launch of a kernel is not known, as text."""
     strange = [each for each in number_parameters(kernel) if not is_number_name(each)]
     if strange:
         return f"the meaning of its parameter {strange[0]} is unknown"
@@ -95,10 +96,10 @@ def unknown(kernel: Piece, code: str) -> str:
 def _fitting(
     library: Library, probe: Source, guess: Guess, takes_any_block: bool
 ) -> tuple[Geometry, Mapping[str, str], bool]:
-    """Return the geometry that gives the best product, its numbers, and whether it is declared.
+    """Return the geometry with the best product, the meaning of its numbers, and if it is certain.
 
-    It is if it stores all elements, or if the kernel itself says how it divides C among its blocks:
-    by numbers that are not guessed, or by the sizes of its blocks.
+    It is certain if it stores all elements, or if the kernel itself says how it divides C among its
+    blocks: by numbers that are not guessed, or by its block size.
     """
     tried = list(readings(probe))
     fixed = library.fixed_shape()

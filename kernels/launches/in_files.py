@@ -1,4 +1,4 @@
-"""The launches of a file: by an option, in comments, or in the code of the host."""
+"""Finding the launches of a file: in an option, in comments, or in code of the host."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -42,9 +42,9 @@ _PART = re.compile(r"\+|-(?!>)|\[\s*(?!0\s*\])")
 
 @lru_cache(32)
 def launches(text: str) -> tuple[Launch, ...]:
-    """Return the launches in a text in order; in a function, with the declarations they use.
+    """Return the launches in a text in order, each with the declarations that it uses.
 
-    A launch of a parameter of its function is that of the kernel which a call gives.
+    If a function launches the kernel that it gets as a parameter, its calls say which kernel it is.
     """
     in_order = list[Launch]()
     for piece in pieces(text):
@@ -78,9 +78,9 @@ def _placed(text: str, piece: Piece, place: int, launch: Launch) -> Launch:
 
 
 def _given_numbers(text: str, function: Piece, launch: Launch) -> tuple[list[str], str]:
-    """Return declarations of the numbers that a call gives to a function, except sizes.
+    """Return declarations of the numbers, except sizes, that calls pass to a function.
 
-    They are numbers of its template, and edges of blocks: 32 if no call gives one. The name of such
+    They are template arguments and block edges; an edge is 32 if no call gives it. The name of such
     an edge is returned, too, else "".
     """
     name = function_name(function) or ""
@@ -105,7 +105,7 @@ def _given_numbers(text: str, function: Piece, launch: Launch) -> tuple[list[str
 
 
 def _is_open(launch: Launch) -> bool:
-    """Return whether kernel, grid or block of a launch is a parameter of the function around it."""
+    """Return whether the kernel, grid or block of a launch is a parameter of its function."""
     given = parameters(launch.enclosing)
     sizes = {named(each) for each in given if "dim3" in words(each)}
     where = words(" ".join([launch.configuration, *launch.declarations]))
@@ -113,7 +113,7 @@ def _is_open(launch: Launch) -> bool:
 
 
 def _by_function(text: str, piece: Piece, inner: Launch, function: Piece) -> Iterator[Launch]:
-    """Yield the launches of calls of a function that launches its parameter, as `inner` says."""
+    """Yield a launch for each call of a function whose launch `inner` uses its parameters."""
     code, name = piece.code, function_name(function) or ""
     targets = parameters(function)
     for call in re.finditer(rf"\b{name}\s*(?:<[^;(){{}}]*>\s*)?\(", code[len(piece.header) :]):
@@ -135,7 +135,7 @@ def _with_values(code: str, values: Mapping[str, str]) -> str:
 
 
 def _with_kernel(launch: Launch) -> Launch:
-    """Return a launch with the kernel to which a variable of the host points."""
+    """Return a launch that names its kernel, instead of a variable that points to the kernel."""
     pointer = rf"(?:auto|.*\(\s*\*)[\s*&]*\b{re.escape(launch.kernel)}\b[^=]*=\s*&?\s*(.*?)\s*;"
     for statement in launch.declarations:
         if match := re.fullmatch(pointer, statement):
@@ -145,7 +145,7 @@ def _with_kernel(launch: Launch) -> Launch:
 
 
 def _by_the_runtime(piece: Piece) -> Iterator[tuple[Launch, int]]:
-    """Yield the launches by functions of CUDA's runtime, and where they begin."""
+    """Yield launches by functions such as cudaLaunchKernel, each with its position."""
     code = piece.code
     for call in re.finditer(r"\bcudaLaunch(?:Cooperative)?Kernel(Ex)?\w*\s*\(", code):
         given = split_list(code[call.end() : closing(code, call.end() - 1) - 1])
@@ -169,7 +169,7 @@ def _by_the_runtime(piece: Piece) -> Iterator[tuple[Launch, int]]:
 
 
 def _place(text: str, place: int) -> tuple[int, str]:
-    """Return line and file of a place, as the last ``#line`` before it says; "" for the source."""
+    """Return line and file of a position by the last ``#line`` before it; file "" is the source."""
     given = list(re.finditer(r'^#line (\d+) "([^"\n]*)"\n', text[:place], re.MULTILINE))
     if not given:
         return 1 + text.count("\n", 0, place), ""
@@ -201,7 +201,7 @@ def _equates_sizes(statement: str) -> bool:
 def _with_call(text: str, statement: str) -> str:
     """Return a declaration with the value that a function of the host returns.
 
-    Without its calls of the runtime, it is an expression for a compiler.
+    The calls of the runtime are removed, so that a compiler can evaluate it.
     """
     call = re.search(r"=\s*(\w+)\s*\(\s*\)\s*;$", statement)
     for piece in pieces(text) if call else ():
@@ -215,9 +215,9 @@ def _with_call(text: str, statement: str) -> str:
 
 
 def _without_other_branches(code: str) -> str:
-    """Return the code before a launch without directives, and without code for other conditions.
+    """Return the code before a launch, without directives and without branches not taken.
 
-    Of the branches of an ``#if``, those are left out whose siblings are conditions of the launch.
+    If the launch is under a condition of an ``#if``, its other branches are removed.
     """
     lines = with_conditions(code)
     around = {condition for _, inside in lines[-1:] for _, condition in inside}
@@ -231,9 +231,10 @@ def _without_other_branches(code: str) -> str:
 
 
 def _with_plain_arguments(launch: Launch, kernel: Piece) -> Launch:
-    """Return a launch with a kernel's parameter in place of an expression for its pointer.
+    """Return a launch whose pointer arguments are names instead of expressions.
 
-    A size for a leading dimension becomes that leading dimension, too: it may be larger.
+    The name is that of the kernel's parameter. A size that is passed as a leading dimension gets
+    the name of that, too, because it may be larger.
     """
     given = split_list(launch.arguments)
     targets = parameters(kernel)
@@ -258,7 +259,7 @@ def _is_replaced(argument: str, target: str) -> bool:
 
 
 def of_file(text: str, option: str | None) -> list[Launch]:
-    """Return the launches that are declared: by the option, in ``// launch:`` comments, in code."""
+    """Return the launches that are declared by option, in ``// launch:`` comments, or in code."""
     if option:
         return _written(option)
     comments = re.findall(r"^\s*(?://|/?\*+)\s*launch:(.*?)(?:\*/\s*)?$", text, re.MULTILINE)
@@ -273,7 +274,7 @@ def of_file(text: str, option: str | None) -> list[Launch]:
 
 
 def _written(text: str) -> list[Launch]:
-    """Return the launches in a text, each with the statements before it."""
+    """Return the launches in a text that a user wrote, each with the statements before it."""
     return [
         replace(launch, declarations=needed(statements(blanked(text[:place])), launch))
         for launch, place in launches_in(text)

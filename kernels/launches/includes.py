@@ -1,4 +1,4 @@
-"""Files that a source includes from beside itself or from given folders, in its text."""
+"""Including files in the text of a source, from its repository or from given folders."""
 
 import os
 import re
@@ -19,14 +19,14 @@ BEGIN, END = "// Begin of the source.\n", "// End of the source.\n"
 def with_includes(path: Path, text: str, folders: Sequence[Path] = ()) -> str:
     """Return a source with the files that it includes, each once; lines keep their numbers.
 
-    `folders` are searched first, then the repository. Files of compilers and libraries, which are
-    in none of them, stay directives. Code under ``#if 0`` is blank.
+    `folders` are searched first, then the repository. Directives that include files of compilers
+    and libraries, which are in none of these, are kept. Code under ``#if 0`` is blanked.
     """
     return with_includes_of(path, text, path, folders)[0].rstrip("\n") + "\n"
 
 
 def with_defines(text: str, defines: Sequence[str]) -> str:
-    """Return a source with macros, such as ``TILE=16``; without a value, they are 1."""
+    """Return a source that begins with macros, such as ``TILE=16``; without a value they are 1."""
     macros = [macro.partition("=") for macro in defines]
     lines = [f"#define {name} {value if equals else 1}" for name, equals, value in macros]
     first = [f'#line 1 "{SOURCE_NAME}"'] if lines else []
@@ -38,7 +38,7 @@ def with_includes_of(
 ) -> tuple[str, set[Path]]:
     """Return a text with the files that it includes, except those `before` it, and all these files.
 
-    `source` is the file of the user: where another one includes it, `BEGIN` and `END` stand.
+    `source` is the user's file; if another file includes it, `BEGIN` and `END` mark its text.
     """
     seen = {path.resolve(), *before}
     inside = _expanded(path, text, source.resolve(), folders, seen, 0)
@@ -46,12 +46,12 @@ def with_includes_of(
 
 
 def without_includes(text: str, kept: re.Pattern[str] | None = None) -> str:
-    """Return a source without the headers that it includes, except those whose names match."""
+    """Return a source without include directives, except those whose names match `kept`."""
     return _INCLUDE.sub(lambda match: match[0] if kept and kept.fullmatch(match[1]) else "", text)
 
 
 def enabled(text: str) -> str:
-    """Return a source that is blank between ``#if 0`` and its ``#else`` or ``#endif``."""
+    """Return a source in which code under ``#if 0`` is blank up to ``#else`` or ``#endif``."""
     lines = []
     for line, inside in with_conditions(text):
         disabled = [condition in ("0", "false") for _, condition in inside]
@@ -61,9 +61,9 @@ def enabled(text: str) -> str:
 
 
 def with_macros(text: str) -> str:
-    """Return a source with its macros in place, whose lines keep their numbers.
+    """Return a source with its macros expanded, in which lines keep their numbers.
 
-    A kernel that a macro declares shows only there.
+    Only then can a kernel be found that a macro declares.
     """
     return _MARKER.sub(rf'#line \1 "{SOURCE_NAME}"', preprocessed(without_includes(text)).code)
 
@@ -93,7 +93,7 @@ def _expanded(
 
 
 def read(path: Path) -> str:
-    """Return the text of a source, whatever the encoding of its comments."""
+    """Return the text of a source; its comments may have any encoding."""
     return path.read_text(encoding="utf-8-sig", errors="replace")
 
 

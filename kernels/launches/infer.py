@@ -1,4 +1,4 @@
-"""The launch of a kernel whose file launches nothing: from its parameters and its indices."""
+"""Inferring the launch of a kernel whose file contains none, from its parameters and indices."""
 
 import itertools
 import math
@@ -21,12 +21,12 @@ from kernels.launches.pieces import Piece, closing, pieces
 from kernels.launches.roles import ELEMENT, SIZES, is_number_name
 from kernels.launches.structs import arguments_of
 
-# Not the name of a type that converts the edge.
+# But not the name of a type to which the edge is converted.
 _INDEX = r"blockIdx\s*\.\s*{axis}\s*\*\s*(?P<edge>[\w.:]+(?![\w.:]|\s*\()|\([^()]*\))"
 _BOUNDS = re.compile(r"__launch_bounds__\s*\(")
 _DEFAULT_EDGE, _DEFAULTS = "16", {"bool": "false"}
 TYPES = ("typename", "class")
-_DYNAMIC_SHARED = ", 48 * 1024"  # what a block may use without an attribute
+_DYNAMIC_SHARED = ", 48 * 1024"  # the most that a block may use without requesting more
 # Numbers that public kernels give to their templates, by name; the sets fit each other.
 _BLOCK_EDGE = r"(?:block|tile)?_?(?:size|dim|width|edge)?_?[xy]?|t[sw]|bs|block_?size|tile_?\w*"
 _SETS = (
@@ -56,9 +56,10 @@ _SPELLINGS = (
 
 @dataclass(frozen=True)
 class Guess:
-    """A launch whose tile edges are unknown: `probe` returns them as its grid (block, if bounded).
+    """A guessed launch whose tile edges are still unknown; the launch of `probe` reveals them.
 
-    The edges are the factors of the block indices in the kernel, along x and y.
+    The edges are the factors of the block indices in the kernel, along x and y; the grid of `probe`
+    has these sizes, and its block has launch bounds, if there are any.
     """
 
     kernel: str
@@ -69,10 +70,10 @@ class Guess:
     shared: str = ""  # bytes of dynamic shared memory, behind a comma
 
     def launch(self, geometry: "Geometry", numbers: Mapping[str, str]) -> Launch:
-        """Return the launch as a person would write it; `numbers` says what each number is.
+        """Return the launch as a person would write it; `numbers` says what each number means.
 
-        Where the kernel calls another size M or N than the grid does, the sizes get the grid's
-        names.
+        If the kernel's names of sizes M or N differ from those of the grid, those of the grid are
+        used.
         """
         where = f"{_dim3(geometry.texts)}, {_dim3([*map(str, geometry.block)])}{self.shared}"
         arguments = self.arguments
@@ -85,22 +86,22 @@ class Guess:
 
 @dataclass(frozen=True)
 class Geometry:
-    """A launch geometry: the grid and the threads of a block.
+    """A launch geometry: the sizes of the grid, and the threads of a block.
 
-    A size of the grid is an edge over a divisor, rounded up. Edges are M, N and M * N.
+    A size of the grid is an edge divided by a divisor, rounded up. The edges are M, N and M * N.
     """
 
     grid: tuple[tuple[str, int], ...]
     block: tuple[int, ...]
 
     def blocks(self, m: int, n: int) -> tuple[int, ...]:
-        """Return the sizes of the grid."""
+        """Return the sizes of the grid for these M and N."""
         edges = {"M": m, "N": n, "M * N": m * n}
         return tuple(-(-edges[edge] // divisor) for edge, divisor in self.grid)
 
     @property
     def texts(self) -> list[str]:
-        """The sizes of the grid in C++."""
+        """The sizes of the grid as C++ expressions."""
         return [
             edge if divisor == 1 else f"CEIL_DIV({edge}, {divisor})" for edge, divisor in self.grid
         ]
@@ -116,7 +117,7 @@ def has_dynamic_shared(code: str) -> bool:
 
 
 def is_edge(name: str) -> bool:
-    """Return whether a number of this name can be the edge of a block, and no size."""
+    """Return whether the name of a number suggests the edge of a block rather than a size."""
     return bool(re.fullmatch(_BLOCK_EDGE, name.lower())) and not is_number_name(name)
 
 
@@ -126,7 +127,7 @@ def number_parameters(kernel: Piece) -> list[str]:
 
 
 def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
-    """Yield guesses for a kernel, the likeliest first; `text` is the code that it needs."""
+    """Yield guessed launches of a kernel, the likeliest first; `text` is the code that it needs."""
     arguments, structures = arguments_of(text, kernel)
     code = _with_indices(" ".join(p.code for p in pieces(text) if p.is_for_the_device))
     spaceless = code.replace(" ", "")
@@ -161,15 +162,15 @@ def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
 
 
 def _with_indices(code: str) -> str:
-    """Return code with block indices in place of variables that contain them."""
+    """Return code in which block indices replace the variables that contain them."""
     for name, axis in re.findall(r"\b(\w+)\s*=\s*blockIdx\s*\.\s*([xyz])\s*[;,]", code):
         code = re.sub(rf"\b{name}\b(?!\s*=)", f"blockIdx.{axis}", code)
     return re.sub(r"(blockIdx\.[xyz])\s*<<\s*(\d+)", r"\1 * (1 << \2)", code)
 
 
 def geometries(edges: tuple[int, int], bound: int, uses_y: tuple[bool, bool]) -> Iterator[Geometry]:
-    """Yield geometries for the factors of a kernel's block indices (0: unknown)."""
-    if edges == (0, 0) and all(uses_y):  # by blockDim
+    """Yield geometries that fit the factors of a kernel's block indices (0: unknown)."""
+    if edges == (0, 0) and all(uses_y):  # the kernel gets its edges from blockDim
         likely = [list(geometries((edge, edge), bound, uses_y)) for edge in (16, 32, 8)]
         yield from (geometry for each in likely for geometry in each[:2])
         yield from (geometry for each in likely for geometry in each[2:])
@@ -210,7 +211,7 @@ def _blocks(x: int, y: int, bound: int, in_two: bool) -> Iterator[tuple[int, ...
 
 
 def _short(name: str) -> str:
-    """Return the usual short name of a template's number: bm for BLOCK_SIZE_M."""
+    """Return the usual short name of a template parameter: bm for BLOCK_SIZE_M."""
     name = name.lower()
     for pattern, short in _SPELLINGS:
         if re.fullmatch(pattern, name):
@@ -219,13 +220,13 @@ def _short(name: str) -> str:
 
 
 def _value(name: str, values: Mapping[str, str]) -> str | None:
-    """Return the value of a template's number in a set of values, None if it has none."""
+    """Return the value for a template parameter among `values` by name; None if there is none."""
     short = _short(name)
     return next((v for pattern, v in values.items() if re.fullmatch(pattern, short)), None)
 
 
 def _edge(code: str, axis: str, named: AbstractSet[str]) -> str | None:
-    """Return the factor of a kernel's block index along an axis, in terms of `named`."""
+    """Return the factor of the block index along an axis in a kernel, in terms of `named`."""
     before = rf"(?P<edge>[\w.:]+)\s*\*\s*blockIdx\s*\.\s*{axis}\b"
     for pattern in (_INDEX.format(axis=axis), before):
         for product in re.finditer(pattern, code):

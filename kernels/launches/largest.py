@@ -1,4 +1,4 @@
-"""Kernels at sizes beyond their limits, and at the largest that 32-bit indices can address."""
+"""Running kernels at sizes beyond their limits, and at the largest that 32-bit indices allow."""
 
 from bisect import bisect
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ from kernels.products.shape import LARGEST_SIZE, Shape
 
 LARGE_EDGE = 1025  # above usual limits of a kernel, such as 1,024 threads or elements
 _TIMED = 4096  # the largest size that is timed without being asked for
-_STEP = 128  # of sizes: a kernel may treat whole tiles otherwise
-_SECONDS = 6.0  # expected of the last block of a large product
-_LARGE = (LARGEST_SIZE, 12289, 8193, 4097)  # the first that takes no longer: above usual limits
-_TERMS = 128  # of a sum that are not zero, at random places and at the end
+_STEP = 128  # step of sizes, because a kernel may treat whole tiles differently
+_SECONDS = 6.0  # longest expected time for the last block of a large product
+_LARGE = (LARGEST_SIZE, 12289, 8193, 4097)  # above usual limits; the first fast enough is run
+_TERMS = 128  # terms of a sum that are not zero, at random indices and at the end
 
 Indices = npt.NDArray[np.int64]
 _NONE: Indices = np.arange(0)
@@ -29,22 +29,22 @@ _NONE: Indices = np.arange(0)
 
 @dataclass(frozen=True)
 class LastBlocks:
-    """The last blocks of large square products, run alone, with checked addresses."""
+    """The last blocks of large square products, which are run alone and with checked addresses."""
 
     library: Library
     reading: Reading
-    step: int  # sizes are multiples of it
+    step: int  # sizes are multiples of this step
 
     @classmethod
     def of(cls, source: Source, reading: Reading, *edges: int) -> "LastBlocks":
-        """Compile a launch for them; sizes are multiples of these edges."""
+        """Compile a launch for such runs; the sizes are multiples of these edges."""
         return cls(source.library("large"), reading, lcm(*edges, _STEP))
 
     def fault(self) -> tuple[list[Shape], str | None]:
-        """Return the shapes whose last block is right, and what is wrong with the next, if known.
+        """Return the shapes whose last block is correct, and the fault of the next shape, if any.
 
-        A block that computes parts of sums is right for no shape. Runs that take too long are
-        omitted.
+        If a block computes only parts of sums, no shape counts as correct. Runs that take too long
+        are omitted.
         """
         edge, largest = -(-LARGE_EDGE // self.step), LARGEST_SIZE // self.step
         if edge >= largest:
@@ -52,7 +52,7 @@ class LastBlocks:
         edge, largest = edge * self.step, largest * self.step
         if fault := self._least_unlaunched(largest):
             return [], fault
-        if self._unlaunched(largest, with_grid=True):  # of a host that counts in 32 bits
+        if self._unlaunched(largest, with_grid=True):  # if host code counts in 32 bits
             largest = edge
         right: list[Shape] = []
         shape = Shape.square(edge)
@@ -60,7 +60,7 @@ class LastBlocks:
         try:
             begin = process_time()
             (_, _, c), run = self._run(several)
-            if (fewer := len(run.bytes)) == c.size:  # alone, a block takes the work of all
+            if (fewer := len(run.bytes)) == c.size:  # alone, the block does the work of all
                 return [], None
             whole = sum(
                 len(np.unique(each)) == several.n
@@ -86,12 +86,12 @@ class LastBlocks:
             fault = self._compare(shape, rows + larger - edge, columns + larger - edge)
         except KernelFault as error:
             return right, f"{error} (at size {shape})"
-        except StudyError:  # no addresses for such matrices
+        except StudyError:  # not enough address space for such matrices
             return right, None
         return [*right, *([] if fault else [shape])], fault
 
     def _least_unlaunched(self, largest: int) -> str | None:
-        """Return the least size that no GPU launches, and why; None if there is none."""
+        """Return the smallest size that no GPU can launch, and why; None if all can be launched."""
         for most in (_TIMED, largest):
             if self._unlaunched(most):
                 sizes = range(1, most + 1)
@@ -100,7 +100,10 @@ class LastBlocks:
         return None
 
     def _unlaunched(self, n: int, with_grid: bool = False) -> str | None:
-        """Return why no GPU launches a size; grids count up to `_TIMED`, or with `with_grid`."""
+        """Return why no GPU can launch a size; None if one can.
+
+        Limits of the grid count for sizes up to `_TIMED`, or for all `with_grid`.
+        """
         addresses = [0] * len(self.reading.places)
         for launched in self.library.configured(self.reading.values(Shape.square(n)), addresses):
             if (needed := launched.dynamic_shared_bytes) > MAX_SHARED_BYTES:
@@ -119,7 +122,7 @@ class LastBlocks:
     def _run(
         self, shape: Shape, rows: Indices = _NONE, columns: Indices = _NONE, terms: Indices = _NONE
     ) -> tuple[tuple[Array, Array, Array], LastBlock]:
-        """Run the last block; only these rows of A, columns of B and terms of sums are not zero."""
+        """Run the last block; all is zero except these rows of A, columns of B and terms."""
         precision = self.reading.precision
         stored = (precision.a, precision.b, precision.c)
         a, b, c = (zeros(shape.m * shape.n, each.dtype) for each in stored)
@@ -132,18 +135,18 @@ class LastBlocks:
         return (a, b, c), self.library.last_block(values, self.reading.places, [a, b, c])
 
     def _matrices(self, shape: Shape, flat: Sequence[Array]) -> list[Array]:
-        """Return square matrices in memory as the layout reads them."""
+        """Return flat arrays as square matrices, in the layout with which they are read."""
         squares = [each.reshape(shape.m, shape.n) for each in flat]
         pairs = zip(squares, self.reading.layout, strict=True)
         return [each.T if in_columns else each for each, in_columns in pairs]
 
     def _places(self, shape: Shape, stored: Indices) -> tuple[Indices, Indices]:
-        """Return rows and columns of elements of C by their numbers."""
+        """Return the rows and columns of elements of C, given by their numbers."""
         first, second = np.divmod(stored, shape.n)
         return (second, first) if self.reading.layout[2] else (first, second)
 
     def _compare(self, shape: Shape, rows: Indices, columns: Indices) -> str | None:
-        """Return the fault in the elements that the last block stores, None without a fault."""
+        """Return the fault in the elements of C that the last block stored, or None."""
         rng = np.random.default_rng(1)
         last = np.arange(shape.k - _TERMS, shape.k)
         terms = np.union1d(rng.integers(0, shape.k, _TERMS), last)

@@ -1,4 +1,4 @@
-"""The file of a repository that launches the kernels of another one."""
+"""Finding another file of a repository that launches the kernels of a file."""
 
 import re
 from collections.abc import Sequence
@@ -14,10 +14,11 @@ _UNIMPORTANT = {"const", "__restrict__", "__restrict", "restrict"}
 
 
 def with_launcher(path: Path, text: str, folders: Sequence[Path] = ()) -> str:
-    """Return a source with the nearest file that launches its kernels, if it launches none.
+    """Return a source together with the nearest file that launches its kernels.
 
-    That file includes the source, or it declares a kernel with the same types. `text` is the source
-    with the files that it includes, and `folders` are searched for included files.
+    This is done only if the source launches none. The other file includes the source, or declares a
+    kernel with the same types. `text` is the source with the files that it includes; `folders` are
+    searched for included files.
     """
     kernels = kernels_of(text)
     if not kernels or {launch.name for launch in launches(text)} & set(kernels):
@@ -43,13 +44,13 @@ def with_launcher(path: Path, text: str, folders: Sequence[Path] = ()) -> str:
 
 
 def own(text: str) -> str:
-    """Return the part of a text that is the user's source, without the file that launches it."""
+    """Return the part of a text that is the user's source, without the launching file."""
     begin, end = text.find(BEGIN), text.find(END)
     return text if begin < 0 else text[begin:end]
 
 
 def _declares(text: str, name: str, kernel: Piece) -> bool:
-    """Return whether a text declares a kernel with the types of a definition."""
+    """Return whether a text declares a kernel with the same parameter types as its definition."""
     return any(
         _types(piece) == _types(kernel)
         for piece in pieces(text)
@@ -58,6 +59,6 @@ def _declares(text: str, name: str, kernel: Piece) -> bool:
 
 
 def _types(kernel: Piece) -> list[str]:
-    """Return the first words of a kernel's parameters that tell their types apart."""
+    """Return the first word of each parameter of a kernel that distinguishes its type."""
     given = [re.findall(r"\w+", each) for each in parameters(kernel)]
     return [next((word for word in each if word not in _UNIMPORTANT), "") for each in given]

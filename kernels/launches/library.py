@@ -1,4 +1,4 @@
-"""A launch compiled for the host: its configuration for any shape, and its runs."""
+"""A launch compiled for the host, which gives its configuration for any shape, and can be run."""
 
 import ctypes
 import re
@@ -50,11 +50,11 @@ from kernels.products.matrices import POISON_WORD
 from kernels.products.shape import Shape
 
 _MOST_ARGUMENTS = 32
-_MOST_LAUNCHES = 8  # as in launch.h
+_MOST_LAUNCHES = 8  # the same limit as in launch.h
 
 
 class _Record(ctypes.Structure):
-    """`HostLaunch` in launch.h."""
+    """The structure `HostLaunch` of launch.h."""
 
     _fields_ = (
         ("entry", ctypes.c_void_p),
@@ -71,7 +71,7 @@ class _Record(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Source:
-    """A file of kernels, and the steps of one product in order, in one scope of names."""
+    """A file with kernels, and the steps of one product in order, in one scope of names."""
 
     path: Path
     text: str
@@ -95,23 +95,23 @@ class Source:
 
     @property
     def kernel(self) -> Piece | None:
-        """The kernel that multiplies."""
+        """The kernel that multiplies, as a piece of the file."""
         return kernels_of(self.text).get(self.name)
 
     @property
     def launches(self) -> list[Launch]:
-        """The steps that a GPU executes."""
+        """The steps that a GPU executes; calls of cudaMalloc are excluded."""
         return [step for step in self.steps if step.name != MALLOC]
 
     @property
     def reads_c(self) -> bool:
-        """Whether a kernel has a factor for C, so that it may read C."""
+        """Whether a kernel has a factor for C, and may therefore read C."""
         kernels = kernels_of(self.text)
         return any(has_beta(kernels.get(step.name)) for step in self.steps)
 
     @property
     def constants_of_kernel(self) -> set[str]:
-        """Constants of the file that the multiplying kernel uses and the product's sizes set."""
+        """The constants of the file that the multiplying kernel uses, and that a product sets."""
         if self.kernel is None:
             return set()
         sizes = fixed_sizes(self.text, self.kernel).values()
@@ -119,12 +119,12 @@ class Source:
 
     @property
     def has_open_types(self) -> bool:
-        """Whether a kernel takes a matrix as ``void *``: the type of its elements is open."""
+        """Whether a kernel takes a matrix as ``void *``, so that its element type is not known."""
         return any(re.search(r"\bvoid\b", kind) for kind in self.scope.pointers.values())
 
     @property
     def takes_any_grid(self) -> bool:
-        """Whether a loop advances by the number of blocks, so that any number of them will do."""
+        """Whether a loop advances by the number of blocks, so any number of them is valid."""
         code = without_comments(self.device)
         not_of_block = r"(?:(?!blockIdx)[^;=)])*"
         strides = re.findall(rf"\b(\w+)\s*={not_of_block}\bgridDim\b{not_of_block};", code)
@@ -133,7 +133,7 @@ class Source:
 
     @property
     def loops_over_blocks(self) -> bool:
-        """Whether a loop begins at the block's index, advances by their number, or counts work."""
+        """Whether a loop begins at the block's index, advances by the grid, or counts work."""
         code = without_comments(self.device)
         indices = re.findall(r"\b(\w+)\s*=\s*blockIdx\s*\.\s*[xyz]\s*[;,]", code)
         advance = any(re.search(rf"\b{index}\s*\+=", code) for index in indices)
@@ -141,29 +141,29 @@ class Source:
 
     @property
     def uses_tf32(self) -> bool:
-        """Whether its code rounds operands to TF32, by the names of CUDA or PTX."""
+        """Whether the code rounds operands to TF32, judged by names of CUDA or PTX."""
         code = without_comments(self.device)
         return re.search(r"__float_to_tf32|precision::tf32|\.tf32\b", code) is not None
 
     @property
     def uses_tensor_cores(self) -> bool:
-        """Whether its code multiplies fragments or calls PTX's mma."""
+        """Whether the code multiplies fragments or uses PTX's mma instructions."""
         return re.search(r"\bmma_sync\b|\bmma\.sync\b", without_comments(self.device)) is not None
 
     @property
     def device(self) -> str:
-        """The code that the launches need."""
+        """The code that the launches need; all other code is removed."""
         names = words(written(self.steps)) | set(self.scope.constants)
         return for_the_device(self.text, names) + memset(self.steps)
 
     @property
     def for_the_host(self) -> str:
-        """The code that the launches need, without headers."""
+        """The code that the launches need, without include directives of headers."""
         return without_includes(self.device)
 
     @property
     def arguments(self) -> set[str]:
-        """The names in the arguments of the launches, and in the values of these."""
+        """The names in the arguments of the launches, and in the values of these arguments."""
         alone = (replace(step, configuration="") for step in self.steps)
         return {
             name
@@ -172,9 +172,10 @@ class Source:
         }
 
     def library(self, mode: Mode, folder: Path = BUILDS) -> "Library":
-        """Compile it for the host; raise NotSupported or CompilerError.
+        """Compile the source for the host; raise NotSupported or CompilerError.
 
-        In the mode "launch", kernels have no bodies: the library only evaluates the launches.
+        In the mode "launch", kernels have no bodies, so that the library only evaluates the
+        launches.
         """
         if len(self.launches) > _MOST_LAUNCHES:
             raise NotSupported(
@@ -198,58 +199,58 @@ class Source:
 
 
 def may_add(kernel: Piece) -> bool:
-    """Return whether a kernel of four matrices can add one of them, by its parameters' names."""
+    """Return whether a kernel of four matrices may add one, judged by its parameters' names."""
     letters = {letter(named(each)) for each in parameters(kernel) if is_pointer(each)}
     return has_beta(kernel) or letters == set("ABCD")
 
 
 def has_beta(kernel: Piece | None) -> bool:
-    """Return whether a kernel has a factor of the matrix that it adds."""
+    """Return whether a kernel has a factor for the matrix that it adds."""
     return any(meaning_of(named(each)) == "BETA" for each in parameters(kernel))
 
 
 class Library(Kernel):
-    """Compiled launches. Numbers and matrices are given by the names in their scope."""
+    """Compiled launches; numbers and matrices are passed in the order of the scope's names."""
 
     def __init__(
         self, library: Path, source: Path, name: str, counted: bool, names: Sequence[str] = ()
     ) -> None:
-        """Use the launches of the kernels `names`, of which `name` multiplies."""
+        """Use the launches of the kernels `names`; the kernel `name` multiplies."""
         super().__init__(library, source, name, counted)
         self._names = names or [name]
 
     def configured(self, numbers: Sequence[float], addresses: Sequence[int]) -> list[Configured]:
-        """Return the launches of a product with these values of the scope's names."""
+        """Return the configurations of a product's launches, for these values of its names."""
         return [configured for _, configured in self._launches(numbers, addresses)]
 
     def multiplies(self, numbers: Sequence[float], addresses: Sequence[int]) -> Configured:
-        """Return the launch that multiplies."""
+        """Return the configuration of the launch that multiplies."""
         return self.configured(numbers, addresses)[self._names.index(self._name)]
 
     def allocated(self, numbers: Sequence[float], pointers: int) -> list[int]:
-        """Return the bytes that steps allocate, by pointer; 0 for others."""
+        """Return how many bytes the steps allocate for each pointer; 0 for others."""
         self._records(numbers, [0] * pointers)
         return list((ctypes.c_uint64 * 32).in_dll(self._library, "host_bytes"))[:pointers]
 
     def elements(self, numbers: Sequence[float], pointers: int) -> list[Stored]:
-        """Return the element types of the scope's pointers, float where they are unknown."""
+        """Return the element type of each of the scope's pointers; float if it is unknown."""
         self._records(numbers, [0] * pointers)
         letters = (ctypes.c_char * 32).in_dll(self._library, "host_elements").raw
         return [STORED.get(chr(letter), FLOAT) for letter in letters[:pointers]]
 
     def fixed_shape(self) -> Shape | None:
-        """Return the only shape of a kernel whose sizes its file fixes; else None."""
+        """Return the only shape that a kernel computes if its file fixes the sizes; else None."""
         sizes = tuple((ctypes.c_uint * 3).in_dll(self._library, "host_fixed"))
         return Shape(1, *sizes) if all(sizes) else None
 
     def at(self, line: int, kernel: str = "") -> str:
-        """Return the beginning of a message: file, line (if it is not 0) and kernel."""
+        """Return the beginning of an error message: file, line (if it is not 0) and kernel."""
         return f"{place_of(self._source, line)}: {kernel or self._name}"
 
     def packed(
         self, numbers: Sequence[float], addresses: Sequence[int]
     ) -> list[tuple[int, Configured, tuple[bytes, ...]]]:
-        """Return for each launch the kernel's address here, its configuration and its arguments."""
+        """Return for each launch the kernel's address on the host, configuration, arguments."""
         return [
             (
                 record.arguments[0],
@@ -290,7 +291,7 @@ class Library(Kernel):
         results: Collection[int] = (),
         fill: int = POISON_WORD,
     ) -> list[Run]:
-        """Run the launches; `pointers` are the places in `arrays` of the scope's pointers.
+        """Run the launches; `pointers` has the index in `arrays` of each of the scope's pointers.
 
         `geometry` replaces grid and block of the last launch. `results` and `fill` are as for
         `run_configured`. The arrays receive the stores. Raise KernelFault.
@@ -314,7 +315,7 @@ class Library(Kernel):
     def last_block(
         self, numbers: Sequence[float], pointers: Sequence[int], arrays: Sequence[Array]
     ) -> LastBlock:
-        """Run the last block of the last launch on arrays as they are; raise KernelFault."""
+        """Run the last block of the last launch on `arrays` without copies; raise KernelFault."""
         addresses = [arrays[place].ctypes.data for place in pointers]
         record = self._records(numbers, addresses)[-1]
         return self.last_configured_block(_entry(record), _configured(record), arrays)

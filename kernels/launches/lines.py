@@ -1,4 +1,4 @@
-"""What `gemm-study try` prints about the kernels of a file without declarations."""
+"""The lines that `gemm-study try` prints about the kernels of a file."""
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
@@ -20,17 +20,17 @@ from kernels.launches.reading import C_BEFORE
 from kernels.launches.roles import EQUAL, SIZES
 from kernels.launches.verdict import judge, kernels_to_judge, unjudged
 
-SECONDS, MEMORY_BYTES = 36.0, 3 * 2**29  # of the whole file, of CPU time
-LARGE_SECONDS = 26.0  # of large sizes
+SECONDS, MEMORY_BYTES = 36.0, 3 * 2**29  # limits for a whole file; the seconds are CPU time
+LARGE_SECONDS = 26.0  # CPU time for large sizes
 
 
 def text_of(path: Path, folders: Sequence[Path] = (), defines: Sequence[str] = ()) -> str:
-    """Return the text of a file with the files that it includes; kernels and launches show."""
+    """Return the text of a file with its includes and macros expanded, so kernels are found."""
     text = with_launcher(path, with_includes(path, read(path), folders), folders)
     text = with_defines(with_pointers(text), defines)
     is_hidden = not kernels_of(text) or (
         "<<<" in blanked(text) and not launches(text)
-    )  # by a macro
+    )  # declared by a macro
     return with_macros(text) if is_hidden and "__global__" in text else text
 
 
@@ -44,9 +44,9 @@ def judged(
     """Judge the kernels of a file on the CPU; yield lines; return the verdicts.
 
     `option` is a launch, `kernel` the only kernel to judge, `folders` are searched for included
-    files, `defines` are macros. Raise, after the other kernels, KernelFault for a wrong kernel, or
-    NotSupported, CompilerError or LimitReached for one that was not checked; StudyError if there is
-    no kernel.
+    files, `defines` are macros. After all kernels are judged, raise KernelFault if one is wrong, or
+    NotSupported, CompilerError or LimitReached if one was not checked. Raise StudyError without a
+    kernel.
     """
     text = text_of(path, folders, defines)
     end = cpu_clock() + SECONDS
@@ -81,7 +81,7 @@ def judged_or_assumed(
     folders: Sequence[Path],
     defines: Sequence[str],
 ) -> Generator[str, None, tuple[list[Judged], StudyError | None]]:
-    """Judge the kernels of a file; return their launches, and why they were not checked."""
+    """Judge the kernels of a file; return their verdicts, and why some were not checked."""
     try:
         verdicts = yield from judged(path, option, kernel, folders, defines)
     except (NotSupported, LimitReached, CompilerError) as error:
@@ -94,7 +94,7 @@ def judged_or_assumed(
 
 
 def verdict_on(path: Path, text: str, name: str, option: str | None, end: float) -> Judged:
-    """Return the verdict on a kernel that is right for some sizes, until the CPU clock shows `end`.
+    """Return the verdict on a kernel that is correct for some sizes; stop at CPU time `end`.
 
     Raise KernelFault for a wrong kernel, and NotSupported, CompilerError or LimitReached for one
     that was not checked.
@@ -119,7 +119,7 @@ def _limited(end: float, path: Path, text: str, name: str, option: str | None) -
 
 
 def check_compiled(path: Path, verdict: Judged) -> None:
-    """Raise NotSupported if only GPUs compile some lines of a kernel."""
+    """Raise NotSupported if a kernel has lines that only compilers for GPUs compile."""
     if lines := unchecked_lines(verdict.source.for_the_host, {}):
         raise NotSupported(
             f"{shown(path)}:{','.join(map(str, lines))}: only GPUs compile these lines; make the "
@@ -158,7 +158,7 @@ def _at_large_sizes(verdict: Judged, seconds: float) -> Judged:
 
 
 def verdict_line(verdict: Judged) -> str:
-    """Return for which products and sizes a kernel is correct."""
+    """Return a line that says for which products and sizes a kernel is correct."""
     text = f"correct for {verdict.layout}" if verdict.layout else "correct"
     if verdict.reading.precision.note:
         text += f" ({verdict.reading.precision.note})"

@@ -1,7 +1,7 @@
-"""The top-level pieces of a CUDA source: directives, functions and other declarations.
+"""Dividing a CUDA source into top-level pieces: directives, functions and other declarations.
 
-The compilers do the reading. This module only finds where a piece begins and ends, so that code of
-the host can be left out of the device's code.
+The code is parsed by compilers only. This module just finds where a piece begins and ends, so that
+code of the host can be removed from code for the device.
 """
 
 import re
@@ -29,7 +29,7 @@ _ON_DEVICE = re.compile(
 
 @dataclass(frozen=True)
 class Piece:
-    """A top-level piece of a source, from `begin` to `end`; `body` is where its block begins."""
+    """A top-level piece of a source from `begin` to `end`; its block, if any, begins at `body`."""
 
     text: str
     begin: int
@@ -38,17 +38,17 @@ class Piece:
 
     @cached_property
     def code(self) -> str:
-        """The text with blank comments and quoted texts."""
+        """The text in which comments and strings are blank."""
         return blanked(self.text)
 
     @cached_property
     def head(self) -> str:
-        """The header with blank comments and quoted texts."""
+        """The header in which comments and strings are blank."""
         return blanked(self.header)
 
     @property
     def header(self) -> str:
-        """The text before the block, or all of it."""
+        """The text before the block, or all of the text if there is no block."""
         return self.text[: self.end - self.begin if self.body is None else self.body - self.begin]
 
     @property
@@ -63,19 +63,19 @@ class Piece:
 
     @cached_property
     def is_for_the_device(self) -> bool:
-        """Whether a GPU can execute it."""
+        """Whether the piece is code that a GPU can execute."""
         return _ON_DEVICE.search(self.head) is not None
 
 
 def blanked(text: str) -> str:
-    """Return a source with blank comments and quoted texts; positions and lines stay."""
+    """Return a source in which comments and strings are blank; positions and lines are kept."""
     return _IGNORED.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 
 def with_conditions(code: str) -> list[tuple[str, list[tuple[int, str]]]]:
-    """Return the lines of a source, each with the number and the condition of each ``#if``.
+    """Return the lines of a source, each with number and condition of every ``#if`` around it.
 
-    An ``#else`` has a condition of its own. A directive belongs to the branch that it begins.
+    An ``#else`` has its own condition. A directive belongs to the branch that it begins.
     """
     lines, inside, count = [], list[tuple[int, str]](), 0
     for line in code.splitlines(keepends=True):
@@ -93,7 +93,7 @@ def with_conditions(code: str) -> list[tuple[str, list[tuple[int, str]]]]:
 
 @lru_cache(64)
 def pieces(text: str) -> tuple[Piece, ...]:
-    """Return the top-level pieces of a source in order, also of its namespaces."""
+    """Return the top-level pieces of a source in order, including those in its namespaces."""
     return tuple(_pieces(text))
 
 
@@ -135,7 +135,7 @@ def _pieces(text: str) -> Iterator[Piece]:
 
 
 def _ends_here(code: str, begin: int, body: int, end: int) -> bool:
-    """Return whether a block ends its piece: the block of a function does, of a type does not."""
+    """Return whether a block ends its piece, as it does for a function, but not for a type."""
     return not _TYPE.search(code[begin:body]) and "=" not in _outside_brackets(code[begin:body])
 
 
@@ -146,7 +146,7 @@ def _outside_brackets(code: str) -> str:
 
 
 def closing(code: str, place: int) -> int:
-    """Return the place behind the bracket that closes the one at `place`; the end if none does."""
+    """Return the index after the bracket that closes the one at `place`; else the end."""
     pairs = {"(": ")", "[": "]", "{": "}"}
     expected = []
     for at in range(place, len(code)):
@@ -160,7 +160,7 @@ def closing(code: str, place: int) -> int:
 
 
 def declarations(text: str) -> str:
-    """Return the declarations of a device's code: kernels without bodies, functions of the host."""
+    """Return code for the device with kernels as declarations only; functions of the host stay."""
     for piece in reversed(list(pieces(text))):
         if not piece.is_function or piece.body is None:
             continue
@@ -180,7 +180,7 @@ def function_name(piece: Piece) -> str | None:
 
 
 def kernels_of(text: str) -> dict[str, Piece]:
-    """Return the kernels that a source defines, by name; without specialisations of templates."""
+    """Return the kernels that a source defines by name, except specialisations of templates."""
     kernels = dict[str, Piece]()
     for piece in pieces(text):
         name = function_name(piece)
@@ -190,7 +190,7 @@ def kernels_of(text: str) -> dict[str, Piece]:
 
 
 def with_pointers(text: str) -> str:
-    """Return a source with pointers in place of the names that a file gives to their types."""
+    """Return a source in which pointer types replace the names that the file gives to them."""
     for name, kind in _NAMED_POINTER.findall(blanked(text)):
         text = re.sub(rf"(?<!using )\b{name}\b(?=\s+\w)", f"{kind} *", text)
     return text

@@ -1,6 +1,6 @@
-"""A launched kernel as one file, which is built for GPUs, launched there and kept in recordings.
+"""One file with a kernel and its launch, which is built for GPUs and kept in recordings.
 
-The file contains the device's code, then the launch as C++ that every compiler evaluates
+The file contains the code for the device, then the launch as C++ that every compiler can evaluate
 (`kernels.launches.shim`), then its facts (`kernels.catalog.user_supplied`). nvcc instantiates the
 kernels that the launch names. g++ compiles only their declarations, and evaluates the launch.
 """
@@ -39,14 +39,14 @@ _OF_NVCC = re.compile(
     r"(?:assert|float|limits|math|std\w+|string)\.h|[a-z_]+"
 )
 _WORDS = "#include <cstdint>\n"  # which headers of libraries include
-_ALIGNMENT = 256  # bytes, of memory for steps
-_SIZE = 1024  # of a program whose file fixes the sizes
+_ALIGNMENT = 256  # alignment in bytes of memory that steps allocate
+_SIZE = 1024  # used if the file fixes the sizes of its program
 _DTYPES = {"float": "float32", "double": "float64", "int": "int32", "unsigned": "int32"}
 _FOR_NVCC = (HERE / "for_nvcc.h").read_text()
 
 
 def facts_of(judged: Judged) -> LaunchFacts:
-    """Return the facts of a judged launch."""
+    """Return the facts of a launch, from the verdict on it."""
     source, reading, shape = judged.source, judged.reading, judged.shapes[0]
     addresses = [0] * len(source.scope.pointers)
     launched = source.library("launch").multiplies(reading.values(shape), addresses)
@@ -80,12 +80,12 @@ def _dtype(reading: Reading) -> str | None:
 
 
 def write(judged: Judged, baseline: str | None, folder: Path) -> UserKernel:
-    """Write the program of a judged kernel to a folder of its name; return its variant."""
+    """Write the program for a judged kernel to a folder of its name; return its variant."""
     source = judged.source
     name = source.name if source.name not in VARIANTS else f"{source.name}_of_a_user"
     rename = f"#define {source.name} {name}\n" if name != source.name else ""
     launch, device, scope = facts_of(judged), source.device, source.scope
-    if scope.constants:  # of the file: the sizes of this program
+    if scope.constants:  # constants of the file become the sizes of this program
         size = launch.multiple * -(-_SIZE // launch.multiple)
         launch = launch.model_copy(update={"fixed": (size, size, size)})
         device = with_variables(device, scope.constants, size)
@@ -106,7 +106,7 @@ def write(judged: Judged, baseline: str | None, folder: Path) -> UserKernel:
 
 @dataclass(frozen=True)
 class Packed:
-    """One launch of a product on a GPU: the mangled name of its kernel, and its arguments."""
+    """One launch of a product on a GPU: mangled name of its kernel, configuration, arguments."""
 
     symbol: str
     configured: Configured
@@ -114,7 +114,7 @@ class Packed:
 
 
 class Program:
-    """A program's launch, compiled for the host."""
+    """The launch of a program, compiled for the host to be evaluated there."""
 
     def __init__(self, entry: UserKernel, folder: Path = BUILDS) -> None:
         """Compile the launch; raise StudyError if g++ does not accept it."""
@@ -132,13 +132,14 @@ class Program:
         return Library(built, self._path, kernel, counted=False)
 
     def workspace_bytes(self, shape: Shape) -> int:
-        """Return the bytes of all memory that the steps of a product allocate."""
+        """Return how many bytes the steps of a product allocate together."""
         return sum(self._allocated(self._values(shape)))
 
     def packed(self, shape: Shape, addresses: Sequence[int], workspace: int = 0) -> list[Packed]:
         """Return the launches of a product of row-major A, B and C at these addresses.
 
-        `workspace` is the address of `workspace_bytes`. A matrix that is added is in C's memory.
+        `workspace` is the address of `workspace_bytes` bytes. A matrix that is added is in C's
+        memory.
         """
         facts, (a, b, c) = self._entry.facts, addresses
         if self._is_in_columns:
@@ -155,7 +156,7 @@ class Program:
 
     @property
     def _is_in_columns(self) -> bool:
-        """Whether Cᵀ = Bᵀ·Aᵀ is computed, whose rows are the columns of C."""
+        """Whether the kernel is for column-major matrices and so computes Cᵀ = Bᵀ·Aᵀ."""
         return self._entry.facts.layout == (True, True, True)
 
     def _values(self, shape: Shape) -> list[float]:
@@ -172,7 +173,7 @@ class Program:
         return reading.values(shape)
 
     def _allocated(self, values: Sequence[float]) -> list[int]:
-        """Return the bytes of each pointer's memory, whole units of `_ALIGNMENT`; 0 for others."""
+        """Return the bytes allocated for each pointer, multiples of `_ALIGNMENT`; 0 for others."""
         pointers = self._entry.facts.pointers
         if WORKSPACE not in pointers:
             return [0] * len(pointers)

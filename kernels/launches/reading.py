@@ -1,7 +1,7 @@
-"""How a launch reads its matrices: which names are which, and how they lie in memory.
+"""How a launch reads its matrices: the meaning of its names, and the layout in memory.
 
-A kernel for column-major matrices, or for a transposed B, is a correct kernel of another product.
-So a check compares a result with each layout and says which one is right.
+A kernel for column-major matrices, or for a transposed B, computes another product correctly.
+Therefore a check compares a result with the product in each layout and says which one matches.
 """
 
 import itertools
@@ -20,7 +20,7 @@ from kernels.products.gate import Verdict, evaluate
 from kernels.products.matrices import POISON_WORD, reference_within
 from kernels.products.shape import Shape
 
-Layout = tuple[bool, bool, bool]  # which of A, B and C lie in columns
+Layout = tuple[bool, bool, bool]  # whether A, B and C are column-major
 ROWS: Layout = (False, False, False)
 # What the product is called.
 LAYOUTS: dict[Layout, str] = {
@@ -37,43 +37,44 @@ Factors = tuple[float, float]  # alpha and beta
 ONE: Factors = (1.0, 0.0)
 _WORD_BYTES = 4
 _MOST_WORKSPACE_BYTES = 1 << 28
-LARGE, _LARGE_VALUE = 6, 1024.0  # a seed, and the limit of its numbers
-_FIRST_WITH_ZEROS, _ZEROS = 3, 0.1  # a seed, and the share of zeros
-_C_ROUNDOFF = 2.0**-22  # of β·C, relative
+LARGE, _LARGE_VALUE = 6, 1024.0  # seed for large numbers, and their limit
+_FIRST_WITH_ZEROS, _ZEROS = 3, 0.1  # first seed with zeros, and their share
+_C_ROUNDOFF = 2.0**-22  # relative roundoff of β·C
 
 
 @dataclass(frozen=True)
 class Precision:
-    """The element types of A, B and C, and what a kernel may round."""
+    """The element types of A, B and C, and which values a kernel may round."""
 
     a: Stored = FLOAT
     b: Stored = FLOAT
     c: Stored = FLOAT
     uses_tf32: bool = False
-    rounded_to: Stored | None = None  # by a step: the type of 16 bits
+    rounded_to: Stored | None = None  # 16-bit type to which a step rounds the operands
     short_sums: bool = False  # sums have the digits of the 16-bit type
 
     @property
     def has_short(self) -> bool:
-        """Whether a matrix has a floating-point type of 16 bits."""
+        """Whether one of the matrices has a floating-point type of 16 bits."""
         return any(matrix.is_short for matrix in (self.a, self.b, self.c))
 
     @property
     def kinds(self) -> tuple[bool, ...]:
-        """Whether the numbers of each check are whole (`Operands.random`).
+        """For each check of a product, whether its numbers are integers (`Operands.random`).
 
-        Where the error bound allows much, whole numbers must be exact. For sums of 16 bits it
-        allows so much that real numbers are checked only once, with the layout.
+        If rounding makes the error bound large, products of integers are checked too, because they
+        must be exact. For sums of 16 bits the bound is so large that real numbers are checked only
+        once, with the layout.
         """
         is_rounded = self.uses_tf32 or self.rounded_to is not None
         return (True,) if self.short_sums else (False, True) if is_rounded else (False,)
 
     @property
     def roundoffs(self) -> tuple[float, float, float]:
-        """Unit roundoffs of operands, sums and the stored result.
+        """The unit roundoffs of operands, sums and the stored result.
 
-        Hardware may cut a number to TF32's 11 digits instead of rounding it. Reference sums are in
-        float64 too, so that the roundoff of such kernels is doubled.
+        Hardware may cut a number to TF32's 11 digits instead of rounding it. The reference is
+        computed in float64 too, so the roundoff of sums in float64 is doubled.
         """
         short = max(matrix.roundoff for matrix in (self.a, self.b, self.c))
         wide = {53: 2.0**-52, 0: 0.0}.get(self.a.digits, 2.0**-24)
@@ -85,7 +86,7 @@ class Precision:
 
     @property
     def note(self) -> str:
-        """The words of the verdict about it; empty for float."""
+        """What the verdict says about the precision; empty for float."""
         types = dict.fromkeys(matrix.name for matrix in (self.a, self.b, self.c))
         names = [*types] if list(types) != ["float"] else []
         names += ["operands rounded to TF32"] if self.uses_tf32 else []
@@ -95,7 +96,7 @@ class Precision:
 
 @dataclass(frozen=True)
 class Operands:
-    """The matrices of a product in memory: flat, in the order of addresses, C before the launch."""
+    """The matrices of a product as flat arrays in memory; C is as before the launch."""
 
     shape: Shape
     precision: Precision
@@ -110,10 +111,10 @@ class Operands:
     ) -> "Operands":
         """Return seeded matrices; C is NaN, or random for a kernel that may read it.
 
-        If it only loads C, C is NaN for odd seeds and 0 for even ones: no product depends on both.
-        `is_whole`: the numbers are -1, 0 and 1, whose sums are exact in every type. From
-        `_FIRST_WITH_ZEROS` on, seeds make some numbers zero. The seed `LARGE` makes large numbers,
-        unless C has 16 bits.
+        If it loads C without a factor, C is NaN for odd seeds and 0 for even ones, to show whether
+        the product depends on C. `is_whole`: the numbers are -1, 0 and 1, whose sums are exact in
+        every type. From `_FIRST_WITH_ZEROS` on, seeds make some numbers zero. The seed `LARGE`
+        makes large numbers, unless C has 16 bits.
         """
         rng = np.random.default_rng(seed)
         precision = reading.precision
@@ -139,7 +140,7 @@ class Operands:
         return cls(shape, precision, a, b, c, is_whole)
 
     def viewed(self, layout: Layout, c: Array) -> tuple[Array, Array, Array]:
-        """Return the numbers of A, B and a product as batches, as a layout reads them."""
+        """Return A, B and a product as batches of matrices, read in a layout."""
         shape, precision = self.shape, self.precision
         sizes = ((shape.m, shape.k), (shape.k, shape.n), (shape.m, shape.n))
         types = (precision.a, precision.b, precision.c)
@@ -153,7 +154,7 @@ class Operands:
         return a, b, c
 
     def verdict(self, layout: Layout, result: Array, factors: Factors) -> Verdict:
-        """Compare a product with its error bound; whole numbers must be exact."""
+        """Return the comparison of a product with its error bound; integers must be exact."""
         alpha, beta = factors
         a, b, c = self.viewed(layout, result)
         roundoffs = (0.0, 0.0, 0.0) if self.is_whole else self.precision.roundoffs
@@ -167,25 +168,25 @@ class Operands:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the names of a launch mean: numbers, matrices, and their layout.
+    """One meaning of the names in a launch: numbers, matrices and their layout.
 
     A matrix is A, B or C, the `ADDEND` of C or a `WORKSPACE`.
     """
 
     numbers: Mapping[str, str]
     matrices: Mapping[str, str]
-    is_square: bool  # one size stands for all
+    is_square: bool  # the launch has one size for M, N and K
     reads_c: bool = False  # the product is α·A·B + β·C
     loads_c: bool = False  # C is loaded, but the product does not depend on it
     c_before: str = ""  # the use of what the file stores in C: a key of `C_BEFORE`
     layout: Layout = ROWS
     precision: Precision = Precision()
-    takes_padding: bool = False  # sizes are given, and leading dimensions apart from them
+    takes_padding: bool = False  # the launch has leading dimensions as separate numbers
     shares_b: bool = False  # all products have the same B
-    padding: int = 0  # elements behind the rows of A; twice as many in B, and three times in C
+    padding: int = 0  # padding elements after rows of A; B has twice, C three times as many
 
     def fitted(self, shape: Shape) -> Shape:
-        """Return a shape whose sizes are equal where the launch has one number for two."""
+        """Return a shape with equal sizes wherever the launch has one number for both."""
         meanings = self.numbers.values()
         shape = replace(shape, m=shape.n) if "MN" in meanings else shape
         return replace(shape, k=shape.n) if "NK" in meanings else shape
@@ -210,7 +211,7 @@ class Reading:
 
     @property
     def is_batched(self) -> bool:
-        """Whether the launch has a number of products."""
+        """Whether a number of the launch is the number of products in a batch."""
         return BATCH in self.numbers.values()
 
     @property
@@ -220,7 +221,7 @@ class Reading:
 
     @property
     def factors(self) -> Factors:
-        """The factors of a plain product; without a factor, all of an addend is added."""
+        """The factors that give a plain product; an addend without a factor is added in full."""
         is_added = self.has_addend and "BETA" not in self.numbers.values()
         return (1.0, 1.0) if is_added or self.c_before == "added" else ONE
 
@@ -243,7 +244,7 @@ class Reading:
         fill: int = POISON_WORD,
         factors: Factors | None = None,
     ) -> tuple[Array, list[Run]]:
-        """Return the flat C and the runs of the launches.
+        """Run the launches; return the flat C and the result of each run.
 
         `geometry` and `fill` are as for `Library.multiply`. Raise KernelFault, also if A or B is
         overwritten.
@@ -280,13 +281,13 @@ class Reading:
         return self._without_padding(library, arrays[2], runs, operands.shape), runs
 
     def _row(self, place: int, shape: Shape) -> tuple[int, int]:
-        """Return elements and padding of a row of A, B or C in memory, or of a column."""
+        """Return elements and padding of one row (or column) of A, B or C in memory."""
         lengths = ((shape.k, shape.m), (shape.n, shape.k), (shape.n, shape.m))
         is_padded = f"LD{'ABC'[place]}" in self.numbers.values()
         return lengths[place][self.layout[place]], self.padding * (place + 1) * is_padded
 
     def _with_padding(self, place: int, flat: Array, shape: Shape) -> Array:
-        """Return a matrix with NaN behind each row."""
+        """Return a matrix in memory with NaN as padding after each row."""
         row, padding = self._row(place, shape)
         padded = np.full((len(flat) // row, (row + padding) * flat.itemsize), 0xFF, np.uint8)
         padded[:, : row * flat.itemsize] = flat.view(np.uint8).reshape(len(padded), -1)
@@ -295,7 +296,7 @@ class Reading:
     def _without_padding(
         self, library: Library, result: Array, runs: Sequence[Run], shape: Shape
     ) -> Array:
-        """Return the rows of C; raise KernelFault for a store between them."""
+        """Return C without padding of its rows; raise KernelFault if padding was overwritten."""
         row, padding = self._row(2, shape)
         if not padding:
             return result
@@ -312,17 +313,17 @@ class Reading:
 
     @property
     def result(self) -> str:
-        """The name of the product's matrix."""
+        """The name of the matrix that contains the product."""
         return "D" if self.has_addend else "C"
 
     @property
     def workspaces(self) -> int:
-        """The number of buffers for steps."""
+        """The number of workspaces: buffers that steps allocate."""
         return list(self.matrices.values()).count(WORKSPACE)
 
     @property
     def places(self) -> list[int]:
-        """Which buffer each pointer of the launch is: A, B, C, an addend, workspaces in order."""
+        """For each pointer of the launch the index of its buffer: A, B, C, addend, workspaces."""
         numbers = {"A": 0, "B": 1, "C": 2, ADDEND: 3}
         workspaces = itertools.count(3 + self.has_addend)
         return [
@@ -332,7 +333,7 @@ class Reading:
 
     @property
     def _buffers(self) -> list[str]:
-        """The names of the buffers."""
+        """The names of the buffers, for messages."""
         first = ["A", "B", "D", "C"] if self.has_addend else ["A", "B", "C"]
         return first + [name for name, each in self.matrices.items() if each == WORKSPACE]
 
@@ -357,7 +358,7 @@ class Reading:
         return buffers
 
     def word(self, shape: Shape, row: int, column: int) -> int:
-        """Return the number of the first word of an element of C, as in `Run.stored_by`."""
+        """Return the index of an element's first word in C, as in `Run.stored_by`."""
         if self.layout[2]:  # rows are numbered through all products
             before, place = divmod(row, shape.m)
             line = before * shape.n + column
@@ -370,7 +371,7 @@ class Reading:
         return max(1, np.dtype(stored.dtype).itemsize // _WORD_BYTES)
 
     def _with_elements(self, fault: str, shape: Shape, arrays: Sequence[Array]) -> str:
-        """Return a message that names elements for bytes of buffers."""
+        """Return a fault's message in which elements of matrices replace bytes of buffers."""
 
         def named(match: re.Match[str]) -> str:
             place = int(match[2])
@@ -382,7 +383,7 @@ class Reading:
         return re.sub(r"at byte (-?\d+) of buffer (\d+)", named, fault)
 
     def _element(self, place: int, number: int, shape: Shape, count: int) -> str:
-        """Return the name of one of `count` elements by its number in order of addresses."""
+        """Return the name of an element of a matrix, from its number in order of addresses."""
         name, matrix = self._buffers[place], min(place, 2)
         row, padding = self._row(matrix, shape)
         line, column = divmod(number, row + padding)

@@ -1,4 +1,4 @@
-"""Which names of a launch are sizes and matrices: the readings that a check tries."""
+"""Guessing which names of a launch are sizes and matrices; each such reading is then checked."""
 
 import itertools
 import re
@@ -35,7 +35,7 @@ _MOST = 12  # meanings of the names that a check tries
 
 
 def readings(source: Source) -> Iterator[Reading]:
-    """Yield the readings of a launch that a check tries, the likeliest first."""
+    """Yield the readings of a launch to check, the likeliest first."""
     names, reached = list(source.scope.numbers), source.arguments | source.constants_of_kernel
     implied = {name: name for name in names if name in SIZES and name not in source.arguments}
     asked = [name for name in names if name not in implied]
@@ -68,7 +68,7 @@ def readings(source: Source) -> Iterator[Reading]:
 
 
 def with_c(source: Source, reading: Reading) -> list[Reading]:
-    """Return the readings of a kernel that loads C: without effect, or what a file stores there."""
+    """Return readings of a kernel that loads C: without effect, or as the file sets it before."""
     before = list(C_BEFORE) if sets_c(source, reading) and not reading.is_batched else []
     return [
         replace(reading, loads_c=True),
@@ -86,7 +86,10 @@ def sets_c(source: Source, reading: Reading) -> bool:
 
 
 def _roles(source: Source) -> list[dict[str, str]]:
-    """Return what the pointers of a launch can be, the likeliest first; raise NotSupported."""
+    """Return the roles that the pointers of a launch can have, the likeliest first.
+
+    Raise NotSupported if there are none.
+    """
     pointers = source.scope.pointers
     names = dict(zip(_names_of(source), pointers, strict=True))  # as roles need them
     kinds = {name: pointers[pointer] for name, pointer in names.items()}
@@ -104,7 +107,10 @@ def _roles(source: Source) -> list[dict[str, str]]:
 
 
 def _names_of(source: Source) -> list[str]:
-    """Return names for the pointers: those of the kernel's parameters if only they have letters."""
+    """Return names for the pointers of a launch by which their matrices can be recognised.
+
+    They are the kernel's parameters if only these contain the letters A, B and C.
+    """
     pointers = list(source.scope.pointers)
     parameter_of = dict(targets(source.main, source.kernel))
     names = [named(parameter_of.get(pointer, pointer)) for pointer in pointers]
@@ -114,7 +120,7 @@ def _names_of(source: Source) -> list[str]:
 
 
 def _counts(source: Source) -> dict[str, str]:
-    """Return the numbers that are factors of a launch's arguments, or are given to a batch."""
+    """Return the numbers of a launch that are only factors of its arguments, or batch counts."""
     main, numbers, counts = source.main, source.scope.numbers, dict[str, str]()
     value_of = {name: each for each in main.declarations for name in declared_names(each)}
     grid = split_list(main.configuration)[0]

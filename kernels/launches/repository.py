@@ -1,4 +1,4 @@
-"""The sources of the repository that contains a file, those in the nearest folders first."""
+"""The CUDA sources of a file's repository; those in the nearest folders are first."""
 
 import os
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ _SUFFIXES = (".cu", ".cuh", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl")
 _MARKS = ("README.md", "LICENSE", "Makefile", "CMakeLists.txt")
 _LEVELS = 5
 MOST_BYTES = 1 << 18  # of a file that is searched
-_MOST_FOLDERS = 20_000  # that are searched: a home folder may contain millions of files
+_MOST_FOLDERS = 20_000  # limit of the search, because a home folder may have millions of files
 
 
 def sources(path: Path) -> tuple[Path, ...]:
-    """Return the CUDA sources and headers of a file's repository; of its folder without one."""
+    """Return the CUDA sources and headers of a file's repository or, without one, of its folder."""
     return _nearest_first(path.resolve().parent)
 
 

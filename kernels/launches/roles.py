@@ -1,14 +1,14 @@
-"""What the names in a launch mean: sizes, matrices, leading dimensions, factors.
+"""What the names in a launch can mean: sizes, matrices, leading dimensions, factors.
 
-The names are common ones in public kernels. What a name can mean is a list, the likeliest first, so
-that a check can try the next meaning if the product is wrong.
+The names are common ones in public kernels. Each name has a list of possible meanings, the
+likeliest first, so that a check can try the next one if the product is wrong.
 """
 
 import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-_MOST_NAMES = 4  # whose orders are tried
+_MOST_NAMES = 4  # for up to so many names, all orders are tried
 # Of C = A·B with A M×K and B K×N.
 SIZES = ("M", "N", "K")
 MATRICES = ("A", "B", "C")
@@ -17,7 +17,7 @@ EQUAL = {"MN": "K", "NK": "M"}
 # Further pointers: the C of D = α·A·B + β·C, whose D is called C then, and memory for steps.
 ADDEND, WORKSPACE = "ADDEND", "WORKSPACE"
 BATCH, FACTOR = "BATCH", "FACTOR"  # a number of products, and a factor of a size
-ELEMENT = "float"  # the type of elements that a template leaves open
+ELEMENT = "float"  # element type if a template leaves it open
 ELEMENT_TYPES = {ELEMENT, "double", "half", "__half", "nv_bfloat16", "__nv_bfloat16", "int"}
 _MANY = r"(?:(?:n|num|no)_?(?:of_?)?)?"  # before the rows of a matrix, or its letter
 _SIZE_NAMES = {
@@ -47,7 +47,7 @@ _DECORATION = re.compile(
 
 
 def plain(name: str) -> str:
-    """Return a name in lower case without its decoration: ``d_A`` and ``A_dev`` are ``a``."""
+    """Return a name in lower case without prefix or suffix: ``d_A`` and ``A_dev`` become ``a``."""
     before = None
     while before != name:
         before, name = name, _DECORATION.sub("", name)
@@ -55,7 +55,7 @@ def plain(name: str) -> str:
 
 
 def letter(name: str) -> str:
-    """Return the letter of the matrix that a pointer of this name can be: C for ``d_C``."""
+    """Return the letter of the matrix that a pointer's name suggests: C for ``d_C``."""
     return plain(name)[-1:].upper()
 
 
@@ -64,7 +64,7 @@ def meanings(
 ) -> Iterator[dict[str, str]]:
     """Yield the possible meanings of numbers with these names, the likeliest first.
 
-    `given` are numbers that may be no sizes of their own: a `BATCH`, or a `FACTOR`.
+    `given` are numbers that need not be sizes: a `BATCH`, or a `FACTOR`.
     """
     fixed = {name: value for name in names if (value := meaning_of(name))}
     sizes = [name for name in names if name not in fixed]
@@ -79,7 +79,7 @@ def meanings(
 
 
 def _with_strides(choice: Mapping[str, str]) -> dict[str, str]:
-    """Return meanings in which strides are those between the matrices of a batch."""
+    """Return meanings in which strides are the distances between the matrices of a batch."""
     of_batch = {name: re.fullmatch(r"(?:batch_*)?stride_*([abc])", plain(name)) for name in choice}
     strides = {name: f"STRIDE{match[1].upper()}" for name, match in of_batch.items() if match}
     return {**choice, **strides}
@@ -95,7 +95,7 @@ def meaning_of(name: str) -> str | None:
 
 
 def _size_choices(names: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Yield the sizes that numbers may be: different ones, by their names first, or the same."""
+    """Yield which sizes the numbers may be: first by their names, different or the same."""
     if {plain(name) for name in names} == {"m", "n", "p"}:  # A is m×n and B is n×p, in any order
         yield dict(zip(names, "MKN", strict=True))
     by_name = [_size(name) for name in names]
@@ -125,7 +125,7 @@ def size_named(name: str) -> str | None:
 
 
 def is_number_name(name: str) -> bool:
-    """Return whether a number of this name can be a size, a leading dimension or a factor."""
+    """Return whether the name of a number suggests a size, a leading dimension or a factor."""
     return bool(meaning_of(name) or _size(name))
 
 
@@ -137,12 +137,12 @@ def _size(name: str) -> str | None:
 
 
 def is_count(name: str) -> bool:
-    """Return whether a number of this name can be that of the products in a batch."""
+    """Return whether the name of a number suggests the number of products in a batch."""
     return re.fullmatch(_COUNT, plain(name)) is not None
 
 
 def is_bias(name: str) -> bool:
-    """Return whether a vector of this name is added to the product."""
+    """Return whether the name of a vector suggests that it is added to the product."""
     return "bias" in name.lower()
 
 
@@ -151,7 +151,7 @@ def matrices(
 ) -> Iterator[dict[str, str]]:
     """Yield which of some pointers are A, B and C, by name and type, the likeliest first.
 
-    Of four, one is the `ADDEND`. What is `allocated` may be a `WORKSPACE`.
+    One of four pointers is the `ADDEND`. Those that are `allocated` may be a `WORKSPACE`.
     """
     names = list(pointers)
     letters = {letter(name): name for name in names}

@@ -1,7 +1,7 @@
-"""The launches of one product in order: split sums, transposes and zeros before the product.
+"""The launches of one product in order, such as split sums or transposes before the product.
 
-Launches that are declared belong together until A, B and C occur. In the code of the host, a launch
-belongs to the product whose kernel reads what it stores.
+Launches that the user declares belong to one product until A, B and C have occurred. In code of the
+host, a launch belongs to the product whose kernel reads what the launch stores.
 """
 
 import re
@@ -28,7 +28,7 @@ _ATOMIC = r"\batomic\w+\s*\([^;]*\b{}\b"
 
 
 def sequences(text: str, option: str | None) -> list[Steps]:
-    """Return the products of several steps that are declared or found, in the order of the file."""
+    """Return the products of several steps in a file, declared or found, in order."""
     declared = of_file(text, option)
     if not declared:
         return []
@@ -39,7 +39,10 @@ def sequences(text: str, option: str | None) -> list[Steps]:
 
 
 def _declared(steps: Sequence[Launch], kernels: dict[str, Piece]) -> list[Steps]:
-    """Return declared launches in groups with A, B and C; what follows belongs to the last one."""
+    """Return declared launches in groups, each of which has A, B and C.
+
+    Launches after the last complete group belong to that group.
+    """
     groups: list[list[Launch]] = [[]]
     for step in steps:
         if _is_complete(groups[-1], kernels):
@@ -51,7 +54,7 @@ def _declared(steps: Sequence[Launch], kernels: dict[str, Piece]) -> list[Steps]
 
 
 def _is_complete(steps: Sequence[Launch], kernels: dict[str, Piece]) -> bool:
-    """Return whether launches of kernels name A, B and C."""
+    """Return whether the arguments of these launches include A, B and C."""
     names = {name for step in steps for name in _flow(step, kernels)}
     return {*map(letter, names)} >= set(MATRICES)
 
@@ -81,7 +84,7 @@ def _in_code(steps: Sequence[Launch], kernels: dict[str, Piece]) -> Iterator[Ste
 
 
 def _slice(steps: Sequence[Launch], place: int, kernels: dict[str, Piece]) -> list[Launch]:
-    """Return a launch and the launches that store what it reads: before it, or only after it.
+    """Return a launch and the launches that store what it reads: those before it, if any.
 
     Launches that store A or B are no steps of the product, nor are other products and launches of
     the same kernel.
@@ -113,7 +116,7 @@ def _stored(step: Launch, kernels: dict[str, Piece]) -> set[str]:
 def _passed_on(
     steps: Sequence[Launch], kernels: dict[str, Piece], first: int | None = None
 ) -> set[str]:
-    """Return the buffers that one of the `first` launches, or any, stores and a later one reads."""
+    """Return the buffers that one of the `first` launches (or any) stores and a later one reads."""
     flows = [_flow(step, kernels) for step in steps]
     return {
         name
@@ -124,7 +127,7 @@ def _passed_on(
 
 
 def _malloc(name: str, here: Sequence[Launch], mallocs: Sequence[Launch]) -> Launch | None:
-    """Return the call that allocates a buffer: in its function, else one with the same name."""
+    """Return the allocation of a buffer: in the same function, or else by a similar name."""
     for calls, same in ((here, str), (mallocs, plain)):
         for call in calls:
             pointer, size = split_list(call.arguments)[:2]
@@ -134,7 +137,7 @@ def _malloc(name: str, here: Sequence[Launch], mallocs: Sequence[Launch]) -> Lau
 
 
 def _flow(step: Launch, kernels: dict[str, Piece]) -> dict[str, tuple[bool, bool]]:
-    """Return the pointers of a launch, and whether it reads each, and whether it stores there."""
+    """Return for each pointer of a launch whether its kernel reads and whether it stores there."""
     given = split_list(step.arguments)
     if step.name == MEMSET:
         return {given[0]: (False, True)}
@@ -148,16 +151,17 @@ def _flow(step: Launch, kernels: dict[str, Piece]) -> dict[str, tuple[bool, bool
     ]
     body = kernel.code[len(kernel.header) :]
     flow = {argument: _uses(body, parameter) for argument, parameter in pairs}
-    if not any(is_stored for _, is_stored in flow.values()):  # by another pointer
+    if not any(is_stored for _, is_stored in flow.values()):  # it may store by another pointer
         constant = {argument for argument, parameter in pairs if "const" in words(parameter)}
         flow = {argument: (True, argument not in constant) for argument in flow}
     return {name: uses for name, uses in flow.items() if not meaning_of(name)}
 
 
 def _uses(body: str, parameter: str) -> tuple[bool, bool]:
-    """Return whether a kernel reads memory, and whether it stores there, by a parameter's name.
+    """Return whether a kernel reads the memory of a parameter, and whether it stores there.
 
-    What a kernel only adds to is read, too; what it also stores to is not: a factor is 0.
+    If the kernel only adds to the memory, it also reads it. If it stores there as well, it does not
+    count as read, because its factor can be 0.
     """
     name = named(parameter)
     if re.search(r"\bconst\b[^*]*[*\[]", parameter):

@@ -1,4 +1,4 @@
-"""Shapes at which a kernel is checked: whole and partial tiles, several blocks, deep sums."""
+"""The shapes at which a kernel is checked: whole and partial tiles, many blocks, deep sums."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,14 +16,14 @@ Which = tuple[bool, ...]  # whether M, N and K are multiples of the tile; one fo
 
 
 def for_guesses(edges: Sequence[int], reading: Reading) -> Shape:
-    """Return a shape that likely tiles divide, in different numbers along M and N."""
+    """Return a shape for guesses: likely tiles divide it, in different numbers along M and N."""
     edge = lcm(32, *(min(LARGEST_TILE, max(each, 1)) for each in edges))
     edge = edge if edge <= 2 * LARGEST_TILE else LARGEST_TILE
     return Shape.square(2 * edge) if reading.is_square else Shape(1, 2 * edge, 3 * edge, 64)
 
 
 def whole_tiles(tile: tuple[int, int], reading: Reading) -> Shape:
-    """Return a shape that tiles divide, with several blocks in each direction if it is small."""
+    """Return a shape of whole tiles, with several blocks in each direction if it stays small."""
     rows, columns = (lcm(32, edge) if lcm(32, edge) <= LARGEST_TILE else edge for edge in tile)
     products = 2 if reading.is_batched else 1
     if reading.is_square:
@@ -36,7 +36,7 @@ def whole_tiles(tile: tuple[int, int], reading: Reading) -> Shape:
 
 
 def some_whole(reading: Reading) -> list[tuple[bool, ...]]:
-    """Return which of M, N and K are multiples of the tile, in each product to check."""
+    """Return for each product to check which of M, N and K are multiples of the tile."""
     if reading.is_square:
         return [(False,)]
     return sorted(product((False, True), repeat=3))[:-1]
@@ -47,14 +47,14 @@ def partly_whole(which: tuple[bool, ...], tile: tuple[int, int], reading: Readin
     rows, columns = (min(each, LARGEST_TILE) for each in tile)
     if reading.is_square:
         return Shape.square(2 * max(rows, columns) + 1)
-    depth = 65 if rows != 32 else 97  # one more than usual tiles, and no other edge
+    depth = 65 if rows != 32 else 97  # one more than usual tiles, unlike the other edges
     whole, odd = (2 * rows, 3 * columns, 64), (2 * rows + 1, columns + 1, depth)
     edges = [w if is_whole else o for is_whole, w, o in zip(which, whole, odd, strict=True)]
     return Shape(1, *edges)
 
 
 def twice_odd(tile: tuple[int, int], reading: Reading) -> Shape:
-    """Return a shape whose edges are twice an odd number: vectors of two fit, but not of four."""
+    """Return a shape whose edges are twice an odd number, so vectors of two fit but not of four."""
     rows, columns = (4 * (min(edge, LARGEST_TILE) // 4) + 6 for edge in tile)
     return Shape.square(max(rows, columns)) if reading.is_square else Shape(1, rows, columns, 42)
 
@@ -62,7 +62,7 @@ def twice_odd(tile: tuple[int, int], reading: Reading) -> Shape:
 def odd_multiples(multiple: int, tile: tuple[int, int], reading: Reading) -> Sequence[Shape]:
     """Return shapes whose edges are odd multiples of a number, with several blocks.
 
-    One is small, with rows longer than sums, one has many rows, and one is deep.
+    One shape is small and has rows longer than its sums, one has many rows, and one has deep sums.
     """
     rows, columns = (odd_above(min(each, LARGEST_TILE) / multiple) * multiple for each in tile)
     least = Shape.square(multiple)

@@ -1,4 +1,4 @@
-"""C++ that evaluates a launch: the function `host_configure`, for every compiler."""
+"""Generating C++ that evaluates a launch with any compiler: the function `host_configure`."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ from kernels.launches.roles import (
 from kernels.launches.structs import members
 
 _MEMSET_THREADS = 256
-_MEMSET_KERNEL = " ".join((HERE / "memset.h").read_text().split())  # for one line
+_MEMSET_KERNEL = " ".join((HERE / "memset.h").read_text().split())  # as one line
 # A pointer's elements and its name.
 _CAST = re.compile(r"[(<]\s*(?:const\s+)?(\w+)\s*\*\s*[)>]\s*\(?\s*(\w+)")
 _PLAIN_TYPE = (HERE / "plain_type.h").read_text()
@@ -49,26 +49,26 @@ _QUALIFIERS = re.compile(r"\b(?:const(?:expr)?|static|_*restrict_*|volatile|regi
 
 @dataclass(frozen=True)
 class Scope:
-    """The names that the product defines for launches: numbers and pointers, with their types.
+    """The names that a product defines for its launches: numbers and pointers, with types.
 
-    `absent` are null pointers. `allocated` are pointers to memory that a step allocates.
+    `absent` are pointers that are null. `allocated` are pointers to memory that a step allocates.
     """
 
     numbers: dict[str, str]
     pointers: dict[str, str]
     absent: dict[str, str]
     types: dict[str, str]  # template parameters of the enclosing function
-    constants: tuple[str, ...] = ()  # numbers that are constants of the file
+    constants: tuple[str, ...] = ()  # those numbers that are constants of the file
     allocated: tuple[str, ...] = ()
 
     def statements(self, launch: Launch) -> tuple[str, ...]:
-        """Return the declarations of a launch that are not those of the product."""
+        """Return those declarations of a launch that the product does not define itself."""
         bound = {*self.numbers, *self.pointers, *self.absent}
         return tuple(without_names(each, bound) for each in launch.declarations)
 
 
 def scope_of(text: str, steps: Sequence[Launch]) -> Scope:
-    """Return the declarations that the launches of a product need from it."""
+    """Return the names that a product must define for its launches."""
     merged = Scope({}, {}, {}, {})
     for step in sorted(steps, key=lambda step: step.is_of_memory):  # kernels have the types
         scope = _scope_of(text, step)
@@ -103,7 +103,7 @@ def _scope_of(text: str, launch: Launch) -> Scope:
     needed |= set(constants)
     numbers: dict[str, str] = {}
     pointers: dict[str, str] = {}
-    absent: dict[str, str] = {}  # a product without bias
+    absent: dict[str, str] = {}  # pointers to a bias are null, so that none is added
     by_argument = dict(targets(launch, kernel)) | members(text, launch, kernel)
     sizes = _sizes(launch, declared, by_argument)
     in_templates = words(launch.kernel)
@@ -135,9 +135,9 @@ def _scope_of(text: str, launch: Launch) -> Scope:
 
 
 def _sizes(launch: Launch, declared: Mapping[str, str], by_argument: Mapping[str, str]) -> set[str]:
-    """Return the declared names of sizes, and of equal numbers that are declared beside them.
+    """Return which declared names are sizes, including names declared equal to a size.
 
-    Edges of blocks and products of the caller's sizes are none.
+    Edges of blocks are excluded, and so are products of the caller's sizes.
     """
     of_caller = set(_types(launch))
     values = {name: each.partition("=")[2].strip() for name, each in declared.items()}
@@ -155,7 +155,7 @@ def _sizes(launch: Launch, declared: Mapping[str, str], by_argument: Mapping[str
 
 
 def _types(launch: Launch) -> dict[str, str]:
-    """Return the types of the enclosing function's parameters by name."""
+    """Return the types of the enclosing function's parameters, by name."""
     given = parameters(launch.enclosing)
     return {named(each): _type(each) for each in given if named(each) not in ("argc", "argv")}
 
@@ -169,7 +169,7 @@ def _type(parameter: str) -> str:
 
 
 def _template_types(text: str, *functions: Piece | None) -> dict[str, str]:
-    """Return the types that stand in templates of functions: float, unless a call gives others."""
+    """Return the type for each type parameter of templates: float, unless calls give another."""
     types = {}
     for function in filter(None, functions):
         given = _given_types(text, function_name(function) or "")
@@ -181,13 +181,13 @@ def _template_types(text: str, *functions: Piece | None) -> dict[str, str]:
 
 
 def _given_types(text: str, name: str) -> list[list[str]]:
-    """Return the arguments of a template in calls and instantiations that name element types."""
+    """Return the template arguments, in calls and instantiations, that name element types."""
     calls = re.findall(rf"\b{re.escape(name)}\s*<([^;{{}}()<>]*)>\s*\(", blanked(text))
     return [split_list(call) for call in calls if words(call) & ELEMENT_TYPES]
 
 
 def _instance(text: str, step: Launch) -> str:
-    """Return a kernel with the template arguments that a compiler deduces from its arguments."""
+    """Return a kernel with the template arguments that a compiler would deduce."""
     kernel = kernels_of(text).get(step.name)
     template = template_parameters(kernel) if kernel and "<" not in step.kernel else []
     given = targets(step, kernel)[::-1]
@@ -200,7 +200,7 @@ def _instance(text: str, step: Launch) -> str:
 
 
 def _evaluated(text: str, step: Launch, scope: Scope) -> str:
-    """Return a step in C++: a launch, or the size of memory that it allocates."""
+    """Return a step as C++: a launch to record, or the size of memory that it allocates."""
     pointer, *given = split_list(step.arguments) or [""]
     if step.name == MALLOC and pointer not in scope.pointers:
         return ""
@@ -214,13 +214,13 @@ def _evaluated(text: str, step: Launch, scope: Scope) -> str:
 
 
 def memset(steps: Sequence[Launch]) -> str:
-    """Return the kernel that sets memory, for the line of the first call that needs it, or ""."""
+    """Return the source of a kernel that sets memory, for the first line that needs it, or ""."""
     lines = [step.line for step in steps if step.name == MEMSET]
     return f'\n#line {max(1, lines[0])} "{SOURCE_NAME}"\n{_MEMSET_KERNEL}\n' if lines else ""
 
 
 def _using(code: str) -> Iterator[str]:
-    """Yield a directive for each namespace; an outermost one may be in code that is left out."""
+    """Yield a using directive for each namespace; the outermost one may be in removed code."""
     for opened in re.finditer(r"\bnamespace\s+([\w:]+)\s*\{", code):
         before = code[: opened.start()]
         is_outermost = before.count("{") == before.count("}")

@@ -1,4 +1,4 @@
-"""Matrices that a kernel takes as structures: a pointer to the elements, and sizes."""
+"""Matrices that a kernel takes as structures, which contain a pointer and sizes."""
 
 import re
 from functools import lru_cache
@@ -24,7 +24,7 @@ _SIZES = {"A": ("M", "K"), "B": ("K", "N"), "C": ("M", "N")}
 
 
 def arguments_of(text: str, kernel: Piece) -> tuple[str, tuple[str, ...]]:
-    """Return a kernel's arguments, and the statements that declare those that are structures."""
+    """Return the arguments for a kernel, and statements that declare those that are structures."""
     given = parameters(kernel)
     fields = {parameter: _fields(text, parameter) for parameter in given}
     structures = {
@@ -50,7 +50,7 @@ def arguments_of(text: str, kernel: Piece) -> tuple[str, tuple[str, ...]]:
 
 
 def members(text: str, launch: Launch, kernel: Piece | None) -> dict[str, str]:
-    """Return the values that the fields of a launch's structures get, and the fields."""
+    """Return what each value in the structures of a launch means, by the fields that get them."""
     values = dict[str, str]()
     for argument, target in targets(launch, kernel):
         fields = _fields(text, target)
@@ -71,7 +71,7 @@ def matrix_count(text: str, kernel: Piece) -> int:
 
 
 def _fields(text: str, parameter: str) -> dict[str, str]:
-    """Return the fields of the structure that a parameter is, by name."""
+    """Return the fields of the structure that is a parameter's type, with their meaning by name."""
     if "*" in parameter:
         return {}
     structures = _structures(text)
@@ -84,14 +84,14 @@ def _fields(text: str, parameter: str) -> dict[str, str]:
 
 @lru_cache(8)
 def _structures(text: str) -> dict[str, str]:
-    """Return what the structures of a source contain, by name."""
+    """Return the contents of the structures that a source defines, by name."""
     found = [_STRUCTURE.search(piece.code) for piece in pieces(text)]
     named_twice = [(name, each[2]) for each in filter(None, found) for name in (each[1], each[3])]
     return {name: inside for name, inside in reversed(named_twice) if name}
 
 
 def _value(field: str, role: str) -> str:
-    """Return the meaning of a field of a matrix, "" if it is unknown."""
+    """Return the size that a field of a matrix means, judged by its name; "" if it is unknown."""
     rows, columns = _SIZES[role]
     if re.fullmatch(_COLUMNS, plain(field)):
         return columns

@@ -1,4 +1,4 @@
-"""One launch with one meaning of its names: whether products are right, and what is wrong."""
+"""Trying one launch with one meaning of its names: are products correct, or what is wrong."""
 
 import re
 from collections.abc import Sequence
@@ -15,26 +15,26 @@ from kernels.products.gate import Verdict
 from kernels.products.matrices import POISON_WORD
 from kernels.products.shape import Shape
 
-Geometry = tuple[Sequence[int], Sequence[int]]  # sizes of grid and block
+Geometry = tuple[Sequence[int], Sequence[int]]  # (sizes of the grid, sizes of the block)
 # Rounding of 16-bit operands, and of TF32.
 _LOW_PRECISION = 2.0**-9
 # What g++ stores to variables that are not initialised, as float and as int: -1.69e38.
 _LARGEST_SUM, _PATTERN, _NEAR = 1e37, -0x01010102, 1 << 20
 # Other contents of shared memory than NaN.
 _FILLS = (0, 1, 0x40000000)
-_SHORTEST = 32  # sum for which a loop must end
+_SHORTEST = 32  # length of a sum so short that every loop must end
 _NO_VALUE = "a variable is used before it has a value"
 
 
 class Outcome(IntEnum):
-    """The result of a launch, the best first."""
+    """What a launch does; better outcomes come first."""
 
     RIGHT = 0
     LONG = 1  # it takes more steps than host execution counts
     WRONG = 2  # it stores all elements
     RACES = 3  # a fault ends it that comes from the kernel's own barriers or bounds of launches
     FAULTY = 4  # another fault ends it
-    SPARSE = 5  # it leaves elements out
+    SPARSE = 5  # it leaves elements unwritten
     TOO_MANY = 6  # some blocks compute nothing new: the grid is too large
     OUTSIDE = 7  # an index exceeds shared memory: there are too many threads
     CROWDED = 8  # threads store to one place, or exceed a limit: there are too many threads
@@ -55,7 +55,7 @@ _OUTCOMES = {
 
 
 class Fault(str):
-    """The description of a fault, what the launch does, and whether it is in shared memory."""
+    """A fault as text, with the outcome of its launch, and whether it is in shared memory."""
 
     outcome: Outcome
     is_shared: bool
@@ -63,14 +63,14 @@ class Fault(str):
     def __new__(
         cls, text: str, outcome: Outcome = Outcome.WRONG, is_shared: bool = False
     ) -> "Fault":
-        """Return a description."""
+        """Return a fault with this text."""
         fault = super().__new__(cls, text)
         fault.outcome, fault.is_shared = outcome, is_shared
         return fault
 
 
 def outcome_of(fault: KernelFault) -> Outcome:
-    """Return the outcome of a launch that a fault ends."""
+    """Return the outcome of a launch that ended with this fault."""
     if fault.is_shared and fault.kind is Kind.OUT_OF_BOUNDS:
         return Outcome.OUTSIDE
     if fault.kind is Kind.RACE and fault.is_same_line:
@@ -80,7 +80,7 @@ def outcome_of(fault: KernelFault) -> Outcome:
 
 @dataclass(frozen=True)
 class Trial:
-    """A launch with one reading on the host."""
+    """A launch with one reading of its names, run on the host."""
 
     library: Library
     reading: Reading
@@ -93,7 +93,7 @@ class Trial:
         factors: Factors | None = None,
         geometry: Geometry | None = None,
     ) -> Fault | None:
-        """Return what is wrong with products of seeded matrices; None if they are right."""
+        """Return the fault in a product of seeded matrices; None if the product is correct."""
         shape = self.reading.fitted(shape)
         where = f"at size {shape}"
         factors = factors or self.reading.factors
@@ -109,7 +109,7 @@ class Trial:
                 short = self.shorter(shape)
                 is_long = fault.kind is Kind.ENDLESS and short.k >= _SHORTEST
                 if is_long and not self.fault(short, seed):
-                    continue  # a long loop, which ends
+                    continue  # the loop is long but ends
                 text = f"{fault} ({where}){_hint_of_text(str(fault))}"
                 return Fault(text, outcome_of(fault), fault.is_shared)
             verdict = operands.verdict(self.reading.layout, c, factors)
@@ -124,7 +124,7 @@ class Trial:
         return None
 
     def shorter(self, shape: Shape) -> Shape:
-        """Return a shape with a shorter sum, for a loop that may be long or endless."""
+        """Return a shape with a shorter sum, to test whether a loop is endless or only long."""
         half = shape.k // 2 + shape.k % 2
         return Shape.square(half) if self.reading.is_square else replace(shape, k=half)
 
@@ -139,7 +139,7 @@ class Trial:
         return None
 
     def is_elementwise(self, shape: Shape) -> bool:
-        """Return whether the first elements of A and B reach one of C: then it sums nothing.
+        """Return whether the first elements of A and B affect one of C only, so nothing is summed.
 
         Raise KernelFault.
         """
@@ -154,10 +154,10 @@ class Trial:
         return all((after != before).any(axis=1).sum() == 1 for after in changed)
 
     def outcome(self, shape: Shape, geometry: Geometry | None = None) -> "tuple[Outcome, Trial]":
-        """Return what the launch does, and the trial with the layout of a right product.
+        """Return what the launch does, and the trial with the layout for which it is correct.
 
-        If no product with wide sums is right, sums of 16 bits are tried. A `geometry` that is a
-        guess is right only if each of its blocks computes elements.
+        If no product with wide sums is correct, sums of 16 bits are tried. A guessed `geometry` is
+        accepted only if each of its blocks computes elements.
         """
         shape = self.reading.fitted(shape)
         operands = Operands.random(shape, 1, self.reading)
@@ -181,13 +181,13 @@ class Trial:
         return (Outcome.WRONG if is_stored else Outcome.SPARSE), self
 
     def _is_exact(self, shape: Shape, geometry: Geometry | None) -> bool:
-        """Return whether a product of whole numbers is exact; raise KernelFault."""
+        """Return whether a product of integers is exact; raise KernelFault."""
         operands = Operands.random(shape, 1, self.reading, is_whole=True)
         c, _ = self.reading.run(self.library, operands, geometry)
         return operands.verdict(self.reading.layout, c, self.reading.factors).passed
 
     def _wrong(self, run: Run, word: int, verdict: Verdict) -> str:
-        """Return a message on the worst element, with the line and thread that stored it."""
+        """Return a message about the worst element, with the line and thread that stored it."""
         place = verdict.worst_row, verdict.worst_column
         line = run.stored_by[2][word]
         reason = str(verdict.reason).replace("; worst C", f"; the worst is {self.reading.result}")
@@ -200,7 +200,7 @@ class Trial:
         return f"{self.library.name}: {reason}"
 
     def _hint(self, operands: Operands, verdict: Verdict) -> str:
-        """Return the likely cause of a wrong product, if it is one of those that are common."""
+        """Return the likely cause of a wrong product if it is a common one; else ""."""
         if operands.is_whole or not np.isfinite(verdict.worst_error):
             return ""
         if verdict.worst_error > _LARGEST_SUM:
@@ -211,7 +211,7 @@ class Trial:
 
 
 def _hint_of_text(fault: str) -> str:
-    """Return the likely cause of an index that is the pattern of uninitialised variables."""
+    """Return the likely cause of a fault if its index looks like an uninitialised variable."""
     indices = map(int, re.findall(r"-\d{8,}", fault))
     if any(min(abs(i - _PATTERN), abs(i - 4 * _PATTERN)) < _NEAR for i in indices):
         return f"; {_NO_VALUE}"

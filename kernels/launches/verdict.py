@@ -1,4 +1,4 @@
-"""The verdict on a kernel: its launches, and the first of them that gives a product."""
+"""The verdict on a kernel, from the first of its launches that computes a product."""
 
 import re
 from dataclasses import replace
@@ -84,7 +84,7 @@ def kernels_to_judge(path: Path, text: str, option: str | None, kernel: str | No
 
 
 def _launched(text: str, option: str | None, name: str) -> list[Steps]:
-    """Return the products that a kernel multiplies for: of several steps, then of one launch.
+    """Return the products in which a kernel multiplies; those of several steps are first.
 
     A launch that is a step of a declared product is no product by itself.
     """
@@ -115,10 +115,10 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
 
 
 def _judge(path: Path, text: str, name: str, option: str | None) -> Judged:
-    """Judge a kernel whose names are known.
+    """Return the verdict on a kernel whose names are all defined.
 
-    A launch that is found in the file may belong to one size: then it does not grow with the
-    matrices, and its kernel is launched as one without a launch, unless its blocks loop.
+    A launch that is found in the file may be for one size only, so that it does not grow with the
+    matrices. Unless its blocks loop, a launch is then guessed, as for a file without one.
     """
     for parameter in parameters(kernels_of(text)[name]):
         if re.search(r"\(\s*\*|\]\s*\[|\*[\s\w]*\*", parameter):
@@ -129,7 +129,7 @@ def _judge(path: Path, text: str, name: str, option: str | None) -> Judged:
     refused, unknown = list[StudyError](), list[StudyError]()  # `unknown`: of several steps
     wrong = list[Judged]()
     launched = list(dict.fromkeys(_launched(text, option, name)))
-    for steps in launched:  # it grows
+    for steps in launched:  # the list grows in the loop
         source = Source.of(path, text, *steps)
         try:
             judged = _with_steps(source, option)
@@ -153,7 +153,7 @@ def _judge(path: Path, text: str, name: str, option: str | None) -> Judged:
             return judged
         elif judged:
             wrong.append(judged)
-    if wrong and not unknown:  # a race or a wrong sum says more than a fault of the launch
+    if wrong and not unknown:  # a race or a wrong sum is more likely the kernel's own fault
         return min(wrong, key=lambda judged: judged.fault.outcome if judged.fault else 0)
     if reasons := unknown or (refused if option else []):  # no guess replaces an option
         raise reasons[0]
@@ -161,7 +161,7 @@ def _judge(path: Path, text: str, name: str, option: str | None) -> Judged:
 
 
 def _with_steps(source: Source, option: str | None) -> Judged | None:
-    """Judge a product by its steps; return None for one launch that does not grow.
+    """Return the verdict on a product of these steps; None if its only launch does not grow.
 
     Raise NotSupported or CompilerError if they cannot be judged.
     """
@@ -179,7 +179,7 @@ def _with_steps(source: Source, option: str | None) -> Judged | None:
 
 
 def _with_blocks(launch: Launch) -> Launch:
-    """Return a launch with some blocks in place of a number that only the runtime knows."""
+    """Return a launch in which a number replaces a count of blocks that only the runtime knows."""
     _, *others = split_list(launch.configuration)
     return replace(launch, configuration=", ".join([str(_SOME_BLOCKS), *others]))
 
@@ -190,9 +190,9 @@ def _has_no_blocks(judged: Judged) -> bool:
 
 
 def unjudged(path: Path, text: str, option: str | None, kernel: str | None) -> list[Judged]:
-    """Return launches of a file's kernels that the host cannot run, as they would be judged first.
+    """Return the likeliest launches of a file's kernels, which the host cannot run.
 
-    A kernel is missing if it has no launch that grows with the matrices.
+    Kernels without a launch that grows with the matrices are omitted.
     """
     products = [
         steps

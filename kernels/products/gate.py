@@ -67,7 +67,7 @@ def evaluate(
         with ThreadPoolExecutor(workers) as pool:
             bands = list(pool.map(evaluate_band, starts))
     failures = sum(band.failures for band in bands)
-    worst = max(bands, key=lambda band: (not band.finite, band.share))  # the first of equals
+    worst = max(bands, key=lambda band: (not band.finite, band.share))  # of equal ones, the first
     at = worst.row, worst.column
     error, allowed = float(abs(product[at] - expected[at])), float(multiple * bound[at])
     reason = None

@@ -88,7 +88,7 @@ def memory_needed(problems: Iterable[Problem]) -> int:
         for name, elements in edges.items():
             size = elements * ELEMENTS[exact(dtype)].bytes
             vectors[name, dtype] = max(vectors.get((name, dtype), 0), size)
-        # In float64: A, B, their absolute values, and both products.
+        # A reference needs, in float64, A, B, their absolute values, and both products.
         reference_bytes = max(reference_bytes, 16 * sum(edges.values()))
     return 3 * sum(vectors.values()) + reference_bytes
 
@@ -131,7 +131,7 @@ def reference(a: Matrix, b: Matrix) -> tuple[Reference, Reference]:
         product = _wrapped(a, b)
         return product, np.zeros_like(product)
     k = a.shape[-1]
-    # Half the distance from 1 to the next number.
+    # The unit roundoff: half the distance from 1 to the next larger number.
     roundoff = k * float(np.finfo(a.dtype).eps) / 2
     gamma = roundoff / (1 - roundoff) * (1 if a.dtype == np.float32 else 2)
     a64, b64 = a.astype(np.float64), b.astype(np.float64)

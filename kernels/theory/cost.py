@@ -28,7 +28,7 @@ BANKS = 32
 WORD_BYTES = 4
 SECTOR_BYTES = 32
 LINE_BYTES = 128
-WIDEST_BYTES = 16  # of an access by one thread
+WIDEST_BYTES = 16  # widest access by one thread
 OPERATIONS = ("global_load", "global_store", "shared_load", "shared_store")
 
 Lanes = npt.NDArray[np.int64]

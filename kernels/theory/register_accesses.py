@@ -11,7 +11,7 @@ from kernels.theory.cost import Access, Lanes, OfThread, alike
 from kernels.theory.tiles import TileShape
 
 REGISTER_TILE, REGISTER_STEPS = 128, 8  # edge of C per block, and K per iteration
-REGISTER_PITCH = REGISTER_TILE + 4  # of A's tile, so that its columns are in different banks
+REGISTER_PITCH = REGISTER_TILE + 4  # words per row of A's tile: columns are in different banks
 ASYNC_STEPS = 16  # K per iteration of register_tile_async
 LANE_ROWS, LANE_COLUMNS = 8, 4  # layout of the lanes of a warp over C in sgemm_top
 ROW_PART = 8  # words of a row of A that neighbouring lanes copy

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from base.paths import ROOT
 
 _ROW = re.compile(r"^    \{((?:\d+, ){6}\d+)\},", re.MULTILINE)
-_WORD_BYTES = 4  # float32
+_WORD_BYTES = 4  # bytes of a float32
 _ROWS = 1000  # factor of the rows in the number of a tile shape
 
 

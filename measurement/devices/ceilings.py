@@ -198,7 +198,7 @@ class _ProbedGpu:
         """Return the time of `work` enqueued behind the same work, so without launch latency."""
         work()
         elapsed_s = self._elapsed_s(work)
-        self.busy_s += elapsed_s  # of the first one
+        self.busy_s += elapsed_s  # the time of the first one counts as busy, too
         return elapsed_s
 
     def _rate(

@@ -89,7 +89,7 @@ def _answer(sender: Connection, device: int, cubin: Path, cell: Cell, seed: int)
         sender.send(_measure(cuda, device, cubin, cell, inputs))
     except CellError as error:
         sender.send(str(error))
-    except Exception as error:  # of CUDA, or PyCUDA is missing
+    except Exception as error:  # an error of CUDA, or PyCUDA is missing
         sender.send(f"{type(error).__name__}: {' '.join(str(error).split())}")
 
 
@@ -135,7 +135,7 @@ def _first_run(
         started, copied_in, computed, copied_out = (cuda.Event() for _ in range(4))
     a[:] = inputs.a[cell.dtype]
     b[:] = inputs.b[cell.dtype]
-    with _timed(times_s, "run_s"):  # as GpuSession.run
+    with _timed(times_s, "run_s"):  # the same steps as in GpuSession.run
         started.record(stream)
         cuda.memcpy_htod_async(a_device, a, stream)
         cuda.memcpy_htod_async(b_device, b, stream)

@@ -18,7 +18,7 @@ from measurement.devices.errors import CellError, DeviceError
 MISSING = "cuBLAS: not found; install the CUDA toolkit, or run `pip install nvidia-cublas`"
 
 _SONAMES = ("libcublas.so.13", "libcublas.so.12", "libcublas.so.11")
-_TOOLKIT = Path("/usr/local/cuda")  # of NVIDIA's installers
+_TOOLKIT = Path("/usr/local/cuda")  # where NVIDIA's installers put it
 # Folders of the wheels nvidia-cublas and nvidia-cublas-cu12 in site-packages.
 _WHEELS = ("nvidia/cu13/lib", "nvidia/cublas/lib")
 

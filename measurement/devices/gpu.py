@@ -331,7 +331,7 @@ class GpuSession(DeviceSession):
         if known_s and not flushed:
             launches = min(max(math.ceil(_WINDOW_S / known_s), 1), MOST_LAUNCHES)
         step = step_bytes(cell) if change.drawn else 0
-        last = step * launches  # the launch before them used the first place
+        last = step * launches  # the launch before the loop used the first place
         c = self._work(cell.kernel)
         source = int(self._on_device[2]) + step * (launches % 2)
 
@@ -345,7 +345,7 @@ class GpuSession(DeviceSession):
             queued_s = time.perf_counter() - begin
 
         def before() -> None:
-            if change.drawn and not flushed:  # not into a flushed L2
+            if change.drawn and not flushed:  # not if flushed: it would load C into the L2
                 self._poison(cell, step)
 
         def after() -> None:
@@ -372,7 +372,7 @@ class GpuSession(DeviceSession):
         queued = min(max(int(_QUEUED_S / one_s), 1), _MAX_QUEUED)
         launch = self._ready(cell)
         begin, end, *ends = self._events
-        launches = before = 0  # before those that are counted
+        launches = before = 0  # launches during the ramp, which are not counted
         try:
             with observed(observers):
                 counted_s = time.perf_counter() + ramp_s

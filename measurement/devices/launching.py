@@ -56,7 +56,7 @@ class Launches:
         self._calls: dict[str, Callable[..., None]] = {}
         self._intact: Intact | None = None
         self._functions: dict[tuple[Build, str], Any] = {}
-        self._gemms: dict[int, cublas.Gemm] = {}  # by stream
+        self._gemms: dict[int, cublas.Gemm] = {}  # cuBLAS handles by stream
         self._prepared: Any = None  # memory for operands that a kernel prepares
         self._prepared_bytes = 0
 
@@ -96,7 +96,7 @@ class Launches:
             addresses = (*operands, addresses[2])
 
         def into_stream(later: int = 0, c_later: int = 0) -> None:
-            if before:  # A and B are prepared elsewhere
+            if before:  # none if A and B are prepared elsewhere
                 before(later)
                 later = 0
             function.prepared_async_call(

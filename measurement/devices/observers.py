@@ -19,7 +19,7 @@ from measurement.devices.errors import CellError
 from measurement.recording.throttling import THROTTLE_REASONS
 
 # Counters of throttled time since the driver was loaded, in ns. NVML returns these two at once;
-# the counters of the hardware's reasons take half a millisecond.
+# reading the counters for hardware reasons takes half a millisecond.
 _COUNTERS = {
     0x4: pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP,
     0x20: pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN,

@@ -21,7 +21,7 @@ _MIB = 2**20
 CHUNKS = (2 * _MIB, 4 * _MIB, 8 * _MIB)
 _THREADS = (6, 12, 18, 24)
 _FEWEST = 3
-How = TypeVar("How")  # a setting
+How = TypeVar("How")  # the type of a setting
 
 
 @dataclass(frozen=True)

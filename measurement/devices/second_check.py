@@ -75,7 +75,7 @@ def step_bytes(cell: Cell) -> int:
 
 def project(c: Matrix, vector: Matrix) -> Matrix:
     """Return the product of C, (batch, m, n), with a vector: (batch, m)."""
-    with np.errstate(invalid="ignore", over="ignore"):  # a wrong C
+    with np.errstate(invalid="ignore", over="ignore"):  # C may be wrong, with infinite elements
         product: Matrix = c @ vector
     return product
 

@@ -128,7 +128,7 @@ class Staged:
         self._emptied.append(self._pools[1].submit(self._empty, event, memory, target))
 
     def _empty(self, event: Any, memory: Bytes, target: Bytes) -> None:
-        self._context.push()  # of this thread
+        self._context.push()  # makes the context current in this thread
         try:
             event.synchronize()
         finally:

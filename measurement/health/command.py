@@ -19,7 +19,7 @@ def doctor(
 ) -> None:
     """Examine this machine and print its diagnosis; raise StudyError."""
     study = load(config)
-    recorded = in_folder(recordings)  # first: the path may be wrong
+    recorded = in_folder(recordings)  # read first, because the path may be wrong
     machine = examine(hardware or Host(), device, study.toolchain.nvcc)
     report(machine, recorded, as_json)
 

@@ -16,14 +16,14 @@ from measurement.health.machine import (
 # Bytes/s of one PCIe lane by generation, after encoding; copies reach about 0.87 of it.
 LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 _AT_FULL_LOAD = "sw_power_cap"  # healthy tensor cores reach the default power limit
-_LEAST_SHARE = 0.7  # of the link's rate
+_LEAST_SHARE = 0.7  # copies below this share of the link's bandwidth are unusual
 # Ceilings this far outside the recorded range are unusual. Pageable copies and latency depend on
 # the host, memory bandwidth of hosts on other virtual machines.
 _TOLERANCE = {"link": 0.1, "duplex": 0.1, "compute": 0.05, "memory": 0.05}
 _HOST_TOLERANCE = 0.25
-_LEAST_SCALING = 0.5  # of the peak of all threads: threads of one core share its FMA units
-_MOST_LOAD = 0.5  # running processes per thread before the examination
-_COOL_CLOCK = 0.9  # of the highest clock
+_LEAST_SCALING = 0.5  # least share of all threads' peak; threads of a core share FMA units
+_MOST_LOAD = 0.5  # more running processes per thread before the examination are unusual
+_COOL_CLOCK = 0.9  # share of the highest clock
 _OTHER = ("other load on this host or GPU",)
 SAME, LOW, HIGH, UNKNOWN = "as recorded", "worse", "better", "other hardware"
 

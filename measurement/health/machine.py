@@ -11,7 +11,7 @@ from measurement.devices.ceilings import Ceiling
 from measurement.recording.files import PROVENANCE, check_manifest, read_provenance
 from measurement.recording.recording import plain_rows, read_table
 
-_MOST_BYTES = 2**26  # of a table of ceilings
+_MOST_BYTES = 2**26  # limit of a table of ceilings
 Ceilings = Mapping[str, float]  # medians by the key of a quantity
 CPU = "cpu"
 

@@ -28,7 +28,7 @@ from study.cells import Cell
 ORDER = 4096
 _DTYPE = "float32"
 _TABLE = "accuracy.csv"
-_DECADES = 6  # of magnitudes above 1, and below
+_DECADES = 6  # decades of magnitudes above 1, and below 1
 _NEARLY = 2.0**-10
 _UNIT = 2.0**-24
 _Open = Callable[[Inputs], AbstractContextManager[DeviceSession]]

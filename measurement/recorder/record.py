@@ -73,7 +73,7 @@ class Task:
     def cpu_opening(self) -> Opening:
         """Return how the worker of the CPU opens its session."""
         session = partial(self.hardware.open_cpu, self.library)
-        # Only the caches of the CPU contain matrices of the cell before.
+        # On a CPU, caches would contain matrices of the previous cell.
         warm_run_s = self.study.protocol.cpu_warm_run_s
         return self._opening(session, self.cpu_cells(), warm_run_s, core=0)
 
@@ -197,7 +197,7 @@ def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[s
     none = dict.fromkeys(("driver", "cuda_driver", "cublas"))
     drivers = task.hardware.drivers() if task.devices else none
     nvccs = {build.nvcc for build in task.builds}
-    texts = journal.header.get("texts", {})  # as of the first attempt
+    texts = journal.header.get("texts", {})  # texts as in the first attempt
     imports = dict(ChainMap(*journal.rows[IMPORTS][::-1]))
     return {
         "format": FORMAT,

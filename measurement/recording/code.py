@@ -22,7 +22,7 @@ _RESOURCES = {
     "spill_load_bytes": "bytes of spills",
 }
 _MEMORY = ("LD", "ST", "RED", "ATOM", "UTMA")  # beginnings of instructions that access memory
-_SIZE = 1024  # where the launch of a block depends on N
+_SIZE = 1024  # assumed N if the launch geometry depends on N
 
 BuildKey = tuple[Any, ...]
 

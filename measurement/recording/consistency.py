@@ -29,8 +29,8 @@ _CLOCKS_DIFFER = 1.01  # the CPU times the run, the GPU its parts
 _TIMES = {_SAMPLES: ("total_s", None), "kernels.csv.gz": ("kernel_s", "launches")}
 # Shorter samples may be equal by chance, because clocks count nanoseconds.
 _DISTINCT_S = 2e-5
-_LONGEST = 300  # characters of a quoted error
-_MOST_EQUAL = 0.25  # share of equal samples; 0.0004 in the published recordings
+_LONGEST = 300  # longest quoted error, in characters
+_MOST_EQUAL = 0.25  # largest share of equal samples; it is 0.0004 in the published recordings
 
 
 def fault(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> str | None:

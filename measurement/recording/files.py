@@ -23,10 +23,10 @@ PROVENANCE, SAMPLES = "provenance.json", "samples.csv.gz"
 # Limit of all files, unpacked: eight times the largest recording so far.
 MOST_BYTES = 64 * 2**20
 _MOST_BYTES_OF = {MANIFEST: 2**16, PROVENANCE: 2**20}
-_MOST_DEPTH = 16  # of nested brackets
+_MOST_DEPTH = 16  # deepest nesting of brackets
 _HASHED = re.compile(r"[0-9a-f]{64}  [^\x00-\x1f]{1,255}")  # a line of the manifest
-_MOST_VALUES = 2**17  # in provenance.json
-_LARGEST = 2**63  # number
+_MOST_VALUES = 2**17  # limit of values in provenance.json
+_LARGEST = 2**63  # largest number in provenance.json
 
 
 class RecordingError(StudyError):
@@ -193,7 +193,7 @@ def _check_values(value: Any) -> None:
         for each in level:
             if isinstance(each, str):
                 check_text(each)
-            elif isinstance(each, int | float) and not abs(each) < _LARGEST:  # also NaN
+            elif isinstance(each, int | float) and not abs(each) < _LARGEST:  # true for NaN, too
                 raise ValueError(f"{each!r:.20} is not a valid number")
         lists = [[*each, *each.values()] for each in level if isinstance(each, dict)]
         lists += [each for each in level if isinstance(each, list)]

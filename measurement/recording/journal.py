@@ -34,7 +34,7 @@ JournalRow = dict[str, Any]
 # Each line is written at once, so a killed process loses none. A power failure loses at most this
 # time.
 _SYNC_S = 1.0
-_LONGEST = 120  # characters of a value in a message
+_LONGEST = 120  # longest value in a message, in characters
 # Rows that belong to no table: durations of phases, runs that are not samples, packages that
 # user-supplied calls imported, and starts of the process.
 PHASES, PILOTS, IMPORTS, ATTEMPTS = "phase", "pilot", "imports", "attempt"

@@ -17,7 +17,7 @@ _FORMER = ("kernel_timing", "stopping")
 USER_SUPPLIED = "brought"
 # The clock of the host may be set during a recording.
 CLOCK_SLACK_S = 60.0
-_MOST_SOURCE = 2**16  # characters of a user-supplied source
+_MOST_SOURCE = 2**16  # longest user-supplied source, in characters
 
 Number = Annotated[int, Field(ge=1, le=2**53)]
 Count = Annotated[int, Field(ge=0, le=2**53)]
@@ -138,7 +138,7 @@ class Git(Section):
 
     commit: Name | None
     dirty: bool | None
-    changed: Annotated[list[str], Field(default_factory=list)]  # files
+    changed: Annotated[list[str], Field(default_factory=list)]  # the changed files
 
 
 class Phase(Section):

@@ -76,8 +76,8 @@ _TIMED_IN_RUN = {"kernel_s": "in_run_kernel_s"}
 RENAMED = dict.fromkeys(("samples.csv.gz", "cold_starts.csv", "neighbours.csv"), _TIMED_IN_RUN)
 # Above this size, a table may unpack to this multiple of its packed size.
 _FREE_BYTES, _MOST_RATIO = 2**20, 100
-_MOST_ROWS = 2**19  # of a table
-_LONGEST_HEADER = 1000  # characters in a message
+_MOST_ROWS = 2**19  # largest number of rows in a table
+_LONGEST_HEADER = 1000  # longest quoted header, in characters
 
 
 @dataclass(frozen=True)

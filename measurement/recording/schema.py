@@ -11,11 +11,11 @@ import numpy as np
 
 from base.dictionary import FILES, Declaration, declared
 
-MOST_CHARACTERS = 4096  # per text
+MOST_CHARACTERS = 4096  # longest text
 # The columns that identify a kernel, a cell, and a build.
 KERNEL = ["device", "variant", "dtype", "batch", "m", "n", "k", "block_size"]
 CELL = [*KERNEL, "host_memory", "threads"]
-SETTING = ["pieces", "staging_threads", "chunk_bytes"]  # of a run in pieces
+SETTING = ["pieces", "staging_threads", "chunk_bytes"]  # columns of the setting of a run in pieces
 BUILD = ["architecture", "variant", "dtype", "block_size", "build"]
 _PANDAS = {"text": "string", "count": "Int64", "number": "float64"}
 # The pandas type of every column, by table.
@@ -25,7 +25,7 @@ TABLES = {
 }
 
 LATER = frozenset({"throughput.csv"})  # recordings made before this file existed lack it
-LATER_COLUMNS = {"energy.csv": ("sm_clock_hz",)}  # the last ones, which older recordings lack
+LATER_COLUMNS = {"energy.csv": ("sm_clock_hz",)}  # last columns, which older recordings lack
 
 
 def text_fault(column: Declaration, text: str) -> str | None:

@@ -36,7 +36,7 @@ _KERNELS = "kernels.csv.gz"
 _PIECES = "pieces.csv"
 _SAMPLES = "samples.csv.gz"
 _THROUGHPUT = "throughput.csv"
-_SECOND_CHECK = "second_check"  # a phase
+_SECOND_CHECK = "second_check"  # name of a phase
 # Kinds of samples in rounds, as journals name them; each kind has its own random orders.
 _RUN, _KERNEL_ONLY = "pass", "alone"
 _SEEDS = {_RUN: 0, _KERNEL_ONLY: 1}
@@ -114,7 +114,7 @@ class DeviceMeasurement:
 
         try:
             yield
-        except KeyboardInterrupt:  # its time counts, too
+        except KeyboardInterrupt:  # the time until an interrupt counts, too
             note()
             raise
         note()
@@ -447,7 +447,7 @@ class DeviceMeasurement:
                 if cell.kernel in done:
                     continue
                 progress.show(cell, index, lambda: None)
-                with suppress(CellError):  # of a kernel that shares memory between launches
+                with suppress(CellError):  # raised for a kernel whose launches share memory
                     trials = device.call(Worker.throughput, cell, batches)
                     self._journal.add(_THROUGHPUT, *(_batch_row(cell, trial) for trial in trials))
         progress.end()
