@@ -22,7 +22,7 @@
 // `threads` is a limit: a small product uses fewer (`share_out`). Returns 1 if memory runs out, 2
 // if a thread cannot be started.
 
-#define _GNU_SOURCE  // sched_getcpu, madvise, sysconf's names of caches
+#define _GNU_SOURCE  // for sched_getcpu, madvise and sysconf's names of caches
 
 #include <pthread.h>
 #include <sched.h>
@@ -87,11 +87,11 @@ static long even_piece(long total, long most, long multiple) {
 }
 
 struct caches {
-    long l1, l2;  // bytes per level, for data
+    long l1, l2;  // bytes of the data caches of each level
 };
 
 struct blocks {
-    long kc, nb;  // the largest
+    long kc, nb;  // terms of a sum, and columns of C, that are packed at a time
 };
 
 static void read_word(int cpu, int index, const char *name, char word[32]) {
@@ -217,10 +217,10 @@ static void pack_panels(const float *restrict b, long n, long panels, long kc,
 // A tile of C with rows `stride` apart, and the operands of which the product is added to it.
 struct tile {
     const float *a;   // (rows, kc)
-    long a_row, a_k;  // from an element to that of the next row, and of the next k
+    long a_row, a_k;  // strides from row to row, and from k to k
     const float *b;   // (kc, columns)
     long b_k, kc;
-    const float *from;  // the tile, or null if it begins at zero
+    const float *from;  // the sums so far, or null if they are zero
     float *to;
     long stride, rows, columns;
 };
@@ -303,8 +303,8 @@ struct product {
     float *c;
     long n;
     struct blocks blocks;
-    int threads, grid_rows, grid_columns;  // no grid: threads take rectangles
-    atomic_long taken;                     // rows of nb columns of C
+    int threads, grid_rows, grid_columns;  // grid_rows 0: threads take rectangles instead
+    atomic_long taken;  // rows that threads have taken, counted through the columns
 };
 
 // Rows from i0 to i1 and columns from j0 to j1 of C.
@@ -448,7 +448,7 @@ static void multiply(struct product *product, int thread, struct buffer *buffer)
 // packing B, unless the rectangle is one strip, which reads B in place; and the threads.
 static long grid_cycles(long n, long rows, long columns) {
     const long height = pieces(pieces(n, GRAIN), rows) * GRAIN;
-    const long width = pieces(pieces(n, LANES), columns);  // in vectors
+    const long width = pieces(pieces(n, LANES), columns);  // counted in vectors
     const long threads = rows * columns;
     const long team = threads > 1 ? TEAM_CYCLES + MEMBER_CYCLES * threads : 0;
     const long packing = height > ROWS ? width * PACK_CYCLES : 0;
@@ -477,7 +477,7 @@ static struct buffer *new_buffer(struct blocks blocks) {
     const size_t bytes = sizeof(struct buffer) + blocks.kc * blocks.nb * sizeof(float);
     const size_t whole_pages = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
     struct buffer *const buffer = aligned_alloc(HUGE_PAGE, whole_pages);
-    if (buffer) madvise(buffer, whole_pages, MADV_HUGEPAGE);  // failure is harmless
+    if (buffer) madvise(buffer, whole_pages, MADV_HUGEPAGE);  // may fail, without harm
     return buffer;
 }
 
@@ -487,7 +487,7 @@ static struct buffer *new_buffer(struct blocks blocks) {
 enum { MOST_WORKERS = 1023, WATCH_NS = 5000000, SPINS = 1000 };
 
 struct worker {
-    _Alignas(64) atomic_long products;  // that it was asked to share
+    _Alignas(64) atomic_long products;  // products that it was asked to share
     atomic_bool asleep;
     sem_t wake;
     int number;
@@ -498,7 +498,7 @@ struct worker {
 static struct worker *workers[MOST_WORKERS];
 static int worker_count, caller_cpu = -1;
 static cpu_set_t caller_cpus;
-static pthread_mutex_t team_lock = PTHREAD_MUTEX_INITIALIZER;  // for all of these
+static pthread_mutex_t team_lock = PTHREAD_MUTEX_INITIALIZER;  // for all variables here
 static struct product *shared;
 static _Alignas(64) atomic_int unfinished;
 
@@ -521,7 +521,7 @@ static void await_product(struct worker *worker, long seen) {
         pause_briefly();
         if (spin % 64 == 0 && now_ns() > until) {
             atomic_store(&worker->asleep, true);
-            // If a product came meanwhile and its caller saw the mark, it posts.
+            // If a product came meanwhile and its caller saw the mark, the caller posts.
             if (atomic_load(&worker->products) == seen ||
                 !atomic_exchange(&worker->asleep, false)) {
                 while (sem_wait(&worker->wake)) {
@@ -583,7 +583,7 @@ static void multiply_together(struct product *product, struct buffer *buffer) {
     pin_workers();
     shared = product;
     atomic_store(&unfinished, helpers);
-    for (int w = 0; w < helpers; ++w) {  // plain stores: each line is at another core
+    for (int w = 0; w < helpers; ++w) {  // no exchange: it would wait for the line of each core
         const long products = atomic_load(&workers[w]->products);
         atomic_store_explicit(&workers[w]->products, products + 1, memory_order_release);
     }
@@ -596,13 +596,13 @@ static void multiply_together(struct product *product, struct buffer *buffer) {
     multiply(product, 0, buffer);
     for (long spin = 0; atomic_load(&unfinished); ++spin) {
         pause_briefly();
-        if (spin > SPINS) sched_yield();  // more threads than CPUs
+        if (spin > SPINS) sched_yield();  // there are more threads than CPUs
     }
 }
 
-static struct buffer *_Atomic kept;  // the caller's
+static struct buffer *_Atomic kept;  // buffer of the caller, kept for its next product
 
-// In the child of a fork there are no workers.
+// A forked child has no workers, because fork copies only the calling thread.
 static void forget_workers(void) {
     worker_count = 0;
     pthread_mutex_init(&team_lock, NULL);
@@ -619,7 +619,7 @@ int packed(const float *a, const float *b, float *c, int n, int block, int threa
     pthread_once(&once, prepare);
     struct product product = {.a = a, .b = b, .c = c, .n = n, .blocks = most_blocks(host_caches)};
     share_out(&product, threads);
-    // The workers share one product at a time; the caller of another one computes it alone.
+    // Workers share one product at a time, so a concurrent caller computes its product alone.
     const bool together = product.threads > 1 && pthread_mutex_trylock(&team_lock) == 0;
     int status = together ? start_workers(product.blocks, product.threads - 1) : 0;
     struct buffer *buffer = atomic_exchange(&kept, NULL);

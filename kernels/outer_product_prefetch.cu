@@ -1,7 +1,7 @@
 // outer_product_unrolled with two tiles of A in shared memory (source T, eighth step). While one
 // tile is multiplied, the elements of the next are already on their way from global memory, first
 // into registers, so no FMA waits for them. Two buffers also remove one of the two barriers per
-// tile, because nobody still reads the buffer that is written. The price is more registers. As
+// tile, because no thread reads the buffer that is written. The price is more registers. As
 // before, a block of 16 x 4 threads computes 16 rows and 64 columns of C, and a thread keeps 16
 // sums in registers. The guarded build fills the outside with zeros.
 
@@ -57,7 +57,7 @@ extern "C" __global__ void outer_product_prefetch(const float *a, const float *b
                 a_tile[used][y + i * ROWS][x] = next[i];
             }
         }
-        __syncthreads();  // all have read this tile, and the next is complete
+        __syncthreads();  // all threads have read this tile, and the next is complete
     }
 #pragma unroll
     for (int i = 0; i < TILE; ++i) {

@@ -8,9 +8,9 @@
 // read and store consecutive words. All words are loaded before the first is stored, so that their
 // latencies overlap.
 
-#define EDGE 64  // rows and columns of a block
+#define EDGE 64  // rows and columns that a block copies
 #define WARPS 8
-#define ROWS (EDGE / WARPS)  // rows per warp
+#define ROWS (EDGE / WARPS)  // rows that a warp copies
 #define PARTS (EDGE / 32)    // words of a row that a lane copies
 
 static __device__ __forceinline__ int padded(int edge) {

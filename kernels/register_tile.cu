@@ -72,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(256, 2)
         const float4 b_part = load_part(b + b_from, tile + b_row, first_column + b_column, n);
         a_from += STEP;
         b_from += STEP * n;
-        __syncthreads();  // the tiles before these have been read by all
+        __syncthreads();  // all threads have read the previous tiles
         a_tile[a_column][a_row] = a_part.x;
         a_tile[a_column + 1][a_row] = a_part.y;
         a_tile[a_column + 2][a_row] = a_part.z;

@@ -128,7 +128,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
             } else if (tile < n) {
                 stage = 1 - stage;
                 wait_for_copies();
-                __syncthreads();  // all have read these tiles, and the next are complete
+                __syncthreads();  // all threads have read these tiles, and the next are complete
                 read_fragment(a_fragment[next], &a_tile[stage][0][a_at]);
                 read_fragment(b_fragment[next], &b_tile[stage][0][b_at]);
             }

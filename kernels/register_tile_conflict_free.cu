@@ -102,7 +102,7 @@ extern "C" __global__ void __launch_bounds__(256, 2)
                 stage = 1 - stage;
                 store_transposed(&a_tile[stage][a_column][a_row], a_part);
                 *reinterpret_cast<float4 *>(&b_tile[stage][b_row][b_column]) = b_part;
-                __syncthreads();  // all have read these tiles, and the next are complete
+                __syncthreads();  // all threads have read these tiles, and the next are complete
                 read_fragment(a_fragment[next], &a_tile[stage][0][a_at]);
                 read_fragment(b_fragment[next], &b_tile[stage][0][b_at]);
             }

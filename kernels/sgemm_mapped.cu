@@ -61,7 +61,7 @@ static __device__ __forceinline__ float4 load_four(const float *from, int at, in
 extern "C" __global__ void __launch_bounds__(256, 1) CLUSTER
     sgemm_mapped(const float *a, const float *b, float *c, int n) {
     extern __shared__ __align__(16) float smem[];
-    const int rows = (n + 4 * BLOCKS - 1) / (4 * BLOCKS) * 4;  // per block
+    const int rows = (n + 4 * BLOCKS - 1) / (4 * BLOCKS) * 4;  // rows of A and C per block
     const int first = blockIdx.x * rows, own = max(0, min(rows, n - first));
     const int begin = first * n, count = own * n;
     float *of_b = smem, *of_a = smem + (n * n + 3) / 4 * 4, *of_c = of_a + rows * n;

@@ -28,24 +28,24 @@
 // also begins it. sgemm_stream_k.md lists figures and the designs that were slower.
 
 struct Tile {
-    int rows, columns;                // of C per tile
-    int thread_rows, thread_columns;  // of C, per thread
+    int rows, columns;                // edges of a tile of C
+    int thread_rows, thread_columns;  // edges of a thread's part of it
     int step, stages;                 // depth of a stage along k; stages in shared memory
     int slices;                       // groups of warps that divide the steps along k of a stage
 };
 
 constexpr Tile TILES[] = {
-    {128, 192, 8, 12, 32, 5, 1},  // most n >= 3500
-    {112, 96, 7, 12, 32, 4, 2},   // n = 1114
-    {64, 96, 8, 12, 32, 5, 4},    // most n >= 1300
-    {88, 64, 11, 8, 32, 7, 4},    // n = 801, 1733, 2689
-    {112, 48, 7, 12, 32, 7, 4},   // n = 1093, 1538
-    {72, 64, 9, 8, 32, 8, 4},     // n = 705, 1076
-    {64, 48, 8, 12, 64, 4, 8},    // n = 624, 1249
-    {56, 48, 7, 12, 64, 5, 8},    // n = 526, 569
-    {64, 64, 8, 8, 32, 8, 4},     // slower; earlier recordings have it
-    {192, 128, 12, 8, 32, 5, 1},  // slower; earlier recordings have it
-    {96, 128, 12, 8, 32, 4, 2},   // slower; earlier recordings have it
+    {128, 192, 8, 12, 32, 5, 1},  // fastest for most n >= 3500
+    {112, 96, 7, 12, 32, 4, 2},   // fastest for n = 1114
+    {64, 96, 8, 12, 32, 5, 4},    // for most n >= 1300
+    {88, 64, 11, 8, 32, 7, 4},    // for n = 801, 1733, 2689
+    {112, 48, 7, 12, 32, 7, 4},   // for n = 1093, 1538
+    {72, 64, 9, 8, 32, 8, 4},     // for n = 705, 1076
+    {64, 48, 8, 12, 64, 4, 8},    // for n = 624, 1249
+    {56, 48, 7, 12, 64, 5, 8},    // for n = 526, 569
+    {64, 64, 8, 8, 32, 8, 4},     // slower, kept for earlier recordings
+    {192, 128, 12, 8, 32, 5, 1},  // slower, kept for earlier recordings
+    {96, 128, 12, 8, 32, 4, 2},   // slower, kept for earlier recordings
 };
 
 constexpr Tile tile_of(int block) {
@@ -65,18 +65,18 @@ constexpr int MULTIPLIERS = T.slices * SLICE_THREADS, PRODUCERS = 128;
 constexpr int THREADS = MULTIPLIERS + PRODUCERS;
 constexpr int SLICE_STEPS = T.step / T.slices;
 constexpr int LINE = 32;                            // steps along k in a line of A's tile
-constexpr int A_TILE = T.rows * T.step;             // words, in lines of LINE steps
-constexpr int STAGE = A_TILE + T.columns * T.step;  // words
-// Words of sums: those of all slices, or a vector per thread.
+constexpr int A_TILE = T.rows * T.step;             // words of A's tile, in lines of LINE steps
+constexpr int STAGE = A_TILE + T.columns * T.step;  // words of a stage
+// Words for sums in shared memory: those of all slices, or with one slice a vector per thread.
 constexpr int SUMS = T.slices > 1 ? T.slices * T.rows * T.columns : MULTIPLIERS * VECTOR;
 constexpr int MAP = 32;  // words of a tensor map
 // Steps along k of a row of A that a thread reads at once; two where the register tile leaves no
 // room for four.
 constexpr int READ = T.thread_rows * T.thread_columns > 64 ? 2 : 4;
-constexpr int TURN = 2 * VECTOR;              // steps along k per iteration of the main loop
-constexpr int GROUP = 2048 / T.rows;          // rows of tiles that concurrent blocks share
-constexpr int MOST_COPIES = 900;              // most per row; beyond, `pad_rows` copies
-constexpr int MOST_BLOCKS = 256, PLACES = 8;  // blocks and concurrent launches on the board
+constexpr int TURN = 2 * VECTOR;      // steps along k per iteration of the main loop
+constexpr int GROUP = 2048 / T.rows;  // rows of tiles that concurrent blocks share
+constexpr int MOST_COPIES = 900;      // for a row that needs more, `pad_rows` copies instead
+constexpr int MOST_BLOCKS = 256, PLACES = 8;  // room on the board: blocks, launches
 static_assert(T.rows % WARP_ROWS == 0 && T.columns % WARP_COLUMNS == 0, "whole warps");
 static_assert(T.step % LINE == 0 && SLICE_STEPS % TURN == 0, "whole lines and turns");
 static_assert(MULTIPLIERS == 256, "eight warps");
@@ -191,7 +191,7 @@ struct Copier {
                 "tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%0], 0, %6;\n"
                 "tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%0], 0, 1;\n"
                 "tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%0], 1, 1;\n"
-                "tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%0], 7;\n"  // float32
+                "tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%0], 7;\n"  // 7: float32
                 "tensormap.replace.tile.interleave_layout.shared::cta.b1024.b32 [%0], 0;\n"
                 "tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [%0], 0;\n" ::"r"(at),
                 "l"(of_b ? b : a), "r"(box_columns), "r"(box_rows), "r"(columns), "r"(rows),
@@ -201,7 +201,7 @@ struct Copier {
                 asm volatile(
                     "tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [%0], 0;" ::"r"(at)
                     : "memory");
-            } else {  // 128-byte swizzle: chunks of 16 bytes exchanged
+            } else {  // A: 128-byte swizzle, which exchanges chunks of 16 bytes
                 asm volatile(
                     "tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [%0], 3;" ::"r"(at)
                     : "memory");
@@ -246,7 +246,7 @@ static __device__ __forceinline__ void copy_words(unsigned to, const float *from
 template <int WORDS>
 struct WordCopier {
     static constexpr int THREADS_OF_A = LINE / WORDS, A_DOWN = PRODUCERS / THREADS_OF_A;
-    static constexpr int B_PARTS = T.columns / WORDS > PRODUCERS ? 2 : 1;  // parts of a row
+    static constexpr int B_PARTS = T.columns / WORDS > PRODUCERS ? 2 : 1;  // parts of a copied row
     static constexpr int THREADS_OF_B = T.columns / WORDS / B_PARTS;
     static constexpr int B_DOWN = T.columns % 3 == 0 ? 96 / THREADS_OF_B : PRODUCERS / THREADS_OF_B;
     static_assert(T.rows % A_DOWN == 0 && B_DOWN > 0 && T.step % B_DOWN == 0, "whole copies");
@@ -336,8 +336,8 @@ static __device__ __forceinline__ void multiply_add(float (&sum)[T.thread_rows][
 
 // The tiles of a block, in order, with the stages of k from `begin` to `end` of each.
 struct Work {
-    int rows, columns, stages;  // of the product in tiles; stages per tile along k
-    int whole, count;           // tiles that only this block computes; all of its tiles
+    int rows, columns, stages;  // C in tiles; stages per tile along k
+    int whole, count;           // tiles that this block computes alone; all of its tiles
     long long first, last;      // its part of the stages that all blocks share
 
     __device__ __forceinline__ Work(int m, int n, int k)
@@ -493,7 +493,7 @@ static __device__ __forceinline__ void store(const Place &at,
         const float *from = &sum[vector / VECTORS_ACROSS][vector % VECTORS_ACROSS * VECTOR];
         *to = exchanged(from[0], from[1], from[2], from[3]);
     };
-    meet();  // nobody reads sums of the tile before any more
+    meet();  // no thread reads the sums of the previous tile any more
     if (T.slices > 1) {
 #pragma unroll
         for (int vector = 0; vector < VECTORS; ++vector) {
@@ -503,7 +503,7 @@ static __device__ __forceinline__ void store(const Place &at,
     if (begun) {
         wait_for(tile, threadIdx.x == 0);
     } else {
-        meet();  // all parts of the sums are there
+        meet();  // the sums of all slices are in shared memory
     }
     // With several slices, registers are free for all earlier sums, whose latencies overlap.
     float4 before[SHARE];
@@ -669,7 +669,7 @@ static __device__ __forceinline__ void multiply(const float *a, const float *b, 
         }
 #else
         for (int stage = begin; stage < end; ++stage) {
-            __syncthreads();  // nobody reads the stage before any more
+            __syncthreads();  // no thread reads the previous stage any more
             const size_t a_width = words ? k : (k + VECTOR - 1) / VECTOR * VECTOR;
             const size_t b_width = words ? n : (n + VECTOR - 1) / VECTOR * VECTOR;
             for (int i = threadIdx.x; i < A_TILE; i += MULTIPLIERS) {

@@ -23,7 +23,7 @@
 #define ROW (STEP / 2)     // words per line of a part, two 16-bit floats each
 #define PART (TILE * ROW)  // words per part of a tile
 #define STAGE (4 * PART)   // A's high and low part, then B's
-#define LOW 2048.0f        // 2^11
+#define LOW 2048.0f        // factor of low parts, 2^11
 #define PITCH (LINES + 4)  // words per row of maxima; the next row is four banks further
 #define BAND 8             // rows of blocks that share columns of B in L2
 
@@ -175,7 +175,7 @@ static __device__ __forceinline__ void start(float (&sums)[SUMS], const unsigned
         }
     }
 #pragma unroll 1
-    for (int k = 0; k < STEP / 8; k += 2) {  // chunks
+    for (int k = 0; k < STEP / 8; k += 2) {  // number of the chunk
         unsigned a_high[2][4], a_low[2][4];
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
@@ -334,7 +334,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800     // older GPUs have no such instructions
     extern __shared__ __align__(1024) unsigned smem[];  // two stages
     float *scales = reinterpret_cast<float *>(smem + 2 * STAGE);  // scale of each line
-    float *ratios = scales + LINES;  // new scale over old, of each line
+    float *ratios = scales + LINES;  // new scale over old scale of each line
     float *maxima = ratios + LINES;  // eight partial maxima of each line
     const unsigned thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
     // Block swizzle for L2: concurrent blocks cover a rectangle of C, so they share rows of A and

@@ -23,9 +23,9 @@
 #define IMAGE (2 * PART + 4 * TILE)  // bytes of an image, with inverse scales
 #define SLOT (2 * PART + 1024)       // bytes of an image in shared memory, aligned
 #define STAGES 3
-#define LOW 2048.0f       // 2^11
-#define CHUNK 4           // tiles along k that the tensor cores sum: those with one scale
-#define SHORT 10          // tiles along k up to which they sum one
+#define LOW 2048.0f       // factor of low parts, 2^11
+#define CHUNK 4           // tiles along k, with one scale, that the tensor cores sum
+#define SHORT 10          // if k has at most so many tiles, they sum one tile at a time
 #define BAND 12           // rows of tiles that share columns of B in L2
 #define BUFFER (16 * 33)  // words per warp, to store a part of C
 
@@ -205,7 +205,7 @@ extern "C" __global__ void __launch_bounds__(384, 1)
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; ++i) {
             barrier_init(full + 8 * i, 1);
-            barrier_init(empty + 8 * i, 256);  // all threads of the two warpgroups
+            barrier_init(empty + 8 * i, 256);  // all threads of the two warpgroups arrive
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }

@@ -21,22 +21,22 @@
 // this kernel and the designs that were slower.
 
 struct Tile {
-    int rows, columns;                // of C, per block
-    int thread_rows, thread_columns;  // of C, per thread
+    int rows, columns;                // edges of a block's tile of C
+    int thread_rows, thread_columns;  // edges of a thread's part of it
     int step, stages;                 // depth of a stage along k; stages in shared memory
     int slices;                       // groups of warps that divide the steps along k of a stage
 };
 
 constexpr Tile TILES[] = {
-    {128, 256, 8, 16, 16, 4, 1},  // from n = 2048: eight warps, two per scheduler
-    {192, 128, 12, 8, 16, 3, 1},  // n = 3000, 3072, where 128 x 256 leaves SMs idle
+    {128, 256, 8, 16, 16, 4, 1},  // for n >= 2048: eight warps, two per scheduler
+    {192, 128, 12, 8, 16, 3, 1},  // for n = 3000, 3072, where 128 x 256 leaves SMs idle
     {128, 128, 8, 16, 16, 4, 1},  // two blocks per SM
-    {96, 128, 12, 8, 32, 3, 2},   // n = 1159, 1246, 2135
-    {64, 128, 8, 8, 32, 4, 2},    // n = 1024
-    {64, 64, 8, 8, 32, 3, 4},     // n = 1536
-    {64, 32, 8, 8, 64, 3, 8},     // n = 512
-    {32, 32, 4, 8, 64, 3, 8},     // n = 274 to 347
-    {32, 16, 4, 4, 64, 3, 8},     // up to n = 256
+    {96, 128, 12, 8, 32, 3, 2},   // for n = 1159, 1246, 2135
+    {64, 128, 8, 8, 32, 4, 2},    // for n = 1024
+    {64, 64, 8, 8, 32, 3, 4},     // for n = 1536
+    {64, 32, 8, 8, 64, 3, 8},     // for n = 512
+    {32, 32, 4, 8, 64, 3, 8},     // for n = 274 to 347
+    {32, 16, 4, 4, 64, 3, 8},     // for n <= 256
 };
 
 constexpr Tile tile_of(int block) {
@@ -194,9 +194,9 @@ static __device__ __forceinline__ void multiply_add(float (&sum)[T.thread_rows][
 template <int B_WORDS>
 static __device__ void multiply(const float *a, const float *b, float *c, int m, int n, int k_end,
                                 float *smem) {
-    constexpr int B_ACROSS = T.columns / B_WORDS;          // copies of a row of B's tile
+    constexpr int B_ACROSS = T.columns / B_WORDS;          // copies for a row of B's tile
     constexpr int B_DOWN = THREADS / B_ACROSS;             // rows from one copy to the next
-    constexpr int B_COPIES = T.step * B_ACROSS / THREADS;  // per thread and stage
+    constexpr int B_COPIES = T.step * B_ACROSS / THREADS;  // copies per thread and stage
     static_assert(B_COPIES * THREADS == T.step * B_ACROSS && B_DOWN * B_ACROSS == THREADS,
                   "as many copies of B by each thread");
     const int thread = threadIdx.x;
@@ -326,13 +326,13 @@ static __device__ void multiply(const float *a, const float *b, float *c, int m,
     constexpr int VECTORS = T.thread_rows * VECTORS_ACROSS;
     float4 *const parts = reinterpret_cast<float4 *>(smem) + own;
     wait_for_all_but<0>();
-    __syncthreads();  // nobody reads a stage any more
+    __syncthreads();  // no thread reads a stage any more
 #pragma unroll
     for (int vector = 0; vector < VECTORS; ++vector) {
         parts[(slice * VECTORS + vector) * SLICE_THREADS] =
             vector_of(&sum[vector / VECTORS_ACROSS][vector % VECTORS_ACROSS * VECTOR]);
     }
-    __syncthreads();  // all parts of the sums are there
+    __syncthreads();  // the sums of all slices are in shared memory
     for (int vector = slice; vector < VECTORS; vector += T.slices) {
         float4 total = parts[vector * SLICE_THREADS];
 #pragma unroll

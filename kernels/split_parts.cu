@@ -17,8 +17,8 @@
 #define PART (LINES * STEP * 2)  // bytes per part of an image
 #define IMAGE (2 * PART + 4 * LINES)
 #define TILES 4                        // tiles along k that share a scale
-#define GROUP 32                       // lines per block
-#define LOW 2048.0f                    // 2^11
+#define GROUP 32                       // lines that a block splits
+#define LOW 2048.0f                    // factor of low parts, 2^11
 #define PITCH (TILES * STEP * 2 + 16)  // bytes per column of B: the next one is four banks further
 
 #ifdef __CUDACC__

@@ -4,15 +4,15 @@
 // mma.sync from registers. The operands have random signs and mantissas, because tensor cores draw
 // less power with zeros, and the GPU might then run at a clock that no real product reaches.
 
-#define THREADS 256  // per block
-#define SUMS 64      // per thread
+#define THREADS 256  // threads per block
+#define SUMS 64      // sums per thread
 #define A_WORDS (64 * 32)
 #define B_WORDS (128 * 32)
 
 static __device__ __forceinline__ unsigned random_word(unsigned number) {
     number = (number ^ number >> 16) * 0x7feb352du;
     number = (number ^ number >> 15) * 0x846ca68bu;
-    return ((number ^ number >> 16) & 0x83ff83ffu) | 0x38003800u;  // halves, 0.5 <= |x| < 1
+    return ((number ^ number >> 16) & 0x83ff83ffu) | 0x38003800u;  // 16-bit, 0.5 <= |x| < 1
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
