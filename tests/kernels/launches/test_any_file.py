@@ -183,7 +183,7 @@ DYNAMIC = (
     [UNUSUAL, pytest.param(DYNAMIC, marks=pytest.mark.exhaustive)],
     ids=["namespaces", "dynamic"],
 )
-def test_unusual_declarations_are_read(tmp_path: Path, text: str) -> None:
+def test_kernels_with_unusual_declarations_are_found_and_checked(tmp_path: Path, text: str) -> None:
     assert lines(tmp_path, text)[0].endswith("tiled: correct (double)")
 
 
@@ -254,7 +254,7 @@ template void call<__half>(const __half *, const __half *, __half *, int, int, i
 @pytest.mark.parametrize(
     ("text", "says"), [(OF_THE_HOST, ": correct$"), (BY_ITS_CALL, r": correct \(half\)$")]
 )
-def test_host_libraries_are_ignored_and_calls_give_types(
+def test_host_libraries_are_ignored_and_host_calls_give_element_types(
     tmp_path: Path, text: str, says: str
 ) -> None:
     source = tmp_path / "file.cu"
@@ -263,7 +263,7 @@ def test_host_libraries_are_ignored_and_calls_give_types(
 
 
 @pytest.mark.exhaustive
-def test_elements_of_unknown_type_are_not_called_wrong(tmp_path: Path) -> None:
+def test_a_kernel_with_unknown_element_type_is_not_called_wrong(tmp_path: Path) -> None:
     source = tmp_path / "file.cu"
     source.write_text(OF_THE_HOST.replace("T sum = 0", "T sum = 1"))
     with pytest.raises(NotSupported, match="takes its matrices as void"):
@@ -271,7 +271,7 @@ def test_elements_of_unknown_type_are_not_called_wrong(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_template_with_guessed_numbers_is_not_called_wrong(tmp_path: Path) -> None:
+def test_a_kernel_with_guessed_template_arguments_is_not_called_wrong(tmp_path: Path) -> None:
     """The block that the kernel needs, 8 by 64 threads, is that of no guess."""
     text = TEMPLATE.replace("SHIFTED", "row_of[63][x % 8] * 0")
     with pytest.raises(NotSupported, match="write it, such as --launch 'constexpr int BM"):
@@ -279,7 +279,7 @@ def test_a_template_with_guessed_numbers_is_not_called_wrong(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_macros_are_defined_by_the_option_and_unknown_ones_are_named(tmp_path: Path) -> None:
+def test_an_option_defines_macros_and_errors_name_undefined_ones(tmp_path: Path) -> None:
     file = tmp_path / "mine.cu"
     file.write_text(PLAIN.replace("float", "REAL").replace("blockDim.x", "TILE"))
     with pytest.raises(CompilerError, match=r"^\S+mine\.cu:2: .* give it by -D REAL="):
@@ -289,7 +289,7 @@ def test_macros_are_defined_by_the_option_and_unknown_ones_are_named(tmp_path: P
 
 
 @pytest.mark.slow
-def test_every_kernel_of_a_file_is_checked_and_the_wrong_one_named(tmp_path: Path) -> None:
+def test_every_kernel_of_a_file_is_checked_and_the_wrong_one_is_named(tmp_path: Path) -> None:
     file = tmp_path / "mine.cu"
     first = PLAIN.replace("multiply", "unchecked").replace("float sum", "clock64(); float sum")
     second = PLAIN.replace("multiply", "faulty").replace("row * k", "row * n")
@@ -304,21 +304,21 @@ def test_every_kernel_of_a_file_is_checked_and_the_wrong_one_named(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_large_sizes_are_multiples_that_the_kernel_needs(tmp_path: Path) -> None:
+def test_large_checked_sizes_are_multiples_that_the_kernel_needs(tmp_path: Path) -> None:
     text = PLAIN.replace("row >= m || column >= n", "row >= m")
     launch = "multiply<<<dim3(CEIL_DIV(N, 64), M), 64>>>(a, b, c, M, N, K)"
     assert lines(tmp_path, text, launch)[0].endswith("multiples of 64")
 
 
 @pytest.mark.slow
-def test_a_printed_launch_with_structures_can_be_given(tmp_path: Path) -> None:
+def test_a_printed_launch_with_structures_can_be_passed_as_option(tmp_path: Path) -> None:
     verdict, *_, printed = lines(tmp_path, STRUCTURES)
     assert verdict.endswith("multiply: correct")
     launch = printed.partition("--launch '")[2].removesuffix("'")
     assert lines(tmp_path, STRUCTURES, launch)[0].endswith("multiply: correct")
 
 
-def test_expressions_for_pointers_become_the_parameters_of_the_kernel() -> None:
+def test_pointer_expressions_in_a_launch_become_parameter_names() -> None:
     caller = """void run(Tensor a, Tensor b, Tensor c) {
     CHECK_SHAPE(a, 0)
     CHECK_SHAPE(b, (1))
@@ -335,14 +335,14 @@ def test_expressions_for_pointers_become_the_parameters_of_the_kernel() -> None:
     )
 
 
-def test_code_of_other_kernels_is_removed() -> None:
+def test_code_that_only_other_kernels_need_is_removed() -> None:
     device = for_the_device(OTHERS + PLAIN + CALLED, {"multiply", "rounded_up"})
     assert "rounded_up" in device
     for absent in ("asm", "half2", "torch::", "convert", "template"):
         assert absent not in device
 
 
-def test_constants_that_are_sizes_are_set_unless_an_array_depends_on_them() -> None:
+def test_constants_used_as_sizes_are_varied_unless_an_array_depends_on_them() -> None:
     text = (
         "#define DEPTH (2 * 1024)\n"
         + PLAIN
@@ -360,12 +360,12 @@ def test_constants_that_are_sizes_are_set_unless_an_array_depends_on_them() -> N
 
 
 @pytest.mark.slow
-def test_a_size_fixed_in_the_file_is_varied(tmp_path: Path) -> None:
+def test_a_size_that_a_file_fixes_is_varied_by_the_check(tmp_path: Path) -> None:
     main = "int main() { multiply<<<dim3(N / 16, N / 16), dim3(16, 16)>>>(a, b, c); }"
     assert lines(tmp_path, CONSTANTS + main)[0].endswith("multiples of 16")
 
 
-def test_edges_of_tiles_come_from_the_launch() -> None:
+def test_tile_edges_are_the_factors_of_block_indices() -> None:
     code = """__global__ void f(float *a, float *b, float *c, int m, int n, int k) {
     const int ROWS = 2 * 32, bx = blockIdx.x;
     int first = 8 * (blockIdx.y * blockDim.y + threadIdx.y);
@@ -376,7 +376,7 @@ def test_edges_of_tiles_come_from_the_launch() -> None:
     assert guess.probe.configuration == "dim3((1 << 5), (2 * 32)), dim3(0)"
 
 
-def test_headers_nearby_are_included_once_in_order(tmp_path: Path) -> None:
+def test_headers_of_the_repository_are_included_once_and_in_order(tmp_path: Path) -> None:
     source = tmp_path / "src" / "kernels" / "mine.cu"
     (tmp_path / "README.md").touch()
     for path, text in {
@@ -394,7 +394,7 @@ def test_headers_nearby_are_included_once_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_lines_joined_in_a_header_are_not_a_hidden_file(tmp_path: Path) -> None:
+def test_a_multi_line_macro_in_a_header_is_expanded(tmp_path: Path) -> None:
     (tmp_path / "sum.h").write_text("#define ADD(to, value) \\\n    to += value\n")
     text = '#include "sum.h"\n' + PLAIN.replace("sum += ", "ADD(sum, ").replace(
         "];\n    c", "]);\n    c"
@@ -402,13 +402,13 @@ def test_lines_joined_in_a_header_are_not_a_hidden_file(tmp_path: Path) -> None:
     assert lines(tmp_path, text)[0].endswith("multiply: correct")
 
 
-def test_a_byte_order_mark_and_other_encodings_are_read(tmp_path: Path) -> None:
+def test_files_with_a_byte_order_mark_or_another_encoding_are_read(tmp_path: Path) -> None:
     file = tmp_path / "mine.cu"
     file.write_bytes(b"\xef\xbb\xbf// caf\xe9\n" + PLAIN.encode())
     assert read(file).startswith("// caf")
 
 
-def test_sizes_with_unusual_names_are_tried_in_each_order() -> None:
+def test_sizes_with_unusual_names_are_tried_in_every_order() -> None:
     assert list(next(matrices({"out": "float *", "x": "const float *", "w": "const float *"}))) == [
         "out",
         "x",
@@ -419,7 +419,7 @@ def test_sizes_with_unusual_names_are_tried_in_each_order() -> None:
     assert next(meanings(["C", "OC"])) == {"C": "K", "OC": "N"}
 
 
-def test_parameters_of_templates_are_inferred() -> None:
+def test_template_arguments_of_a_kernel_are_inferred() -> None:
     text = "template <typename T, const int BM = (1 > 0), class U = Pair<int, int>, bool Y>\n"
     piece = kernels_of(text + "__global__ void f() {}")["f"]
     assert template_parameters(piece) == [
@@ -430,13 +430,13 @@ def test_parameters_of_templates_are_inferred() -> None:
     ]
 
 
-def test_inactive_lines_are_emptied_and_keep_their_numbers():
+def test_inactive_lines_become_empty_and_line_numbers_stay():
     lines = ["#if 0", "a", "#if X", "b", "#else", "c", "#endif", "#else", "d", "#endif", "e"]
     assert [line for line in enabled("\n".join(lines)).splitlines() if line.isalpha()] == ["d", "e"]
     assert len(enabled("\n".join(lines)).splitlines()) == len(lines)
 
 
-def test_grids_of_programs_are_rounded_up():
+def test_the_launch_of_a_written_program_rounds_its_grid_up():
     macro = re.search(r"#define CEIL_DIV\(a, b\) (.*)", _FOR_NVCC)[1].replace("/", "//")
     assert [eval(macro, {"a": a, "b": 4}) for a in (1, 4, 5)] == [1, 1, 2]
 
@@ -449,7 +449,7 @@ def test_guessed_blocks_fit_into_a_block_of_1024_threads(edges):
 
 
 @pytest.mark.slow
-def test_counts_of_transposed_operands_come_back_from_another_process(tmp_path):
+def test_accesses_with_transposed_operands_are_counted_in_a_limited_process(tmp_path):
     path = tmp_path / "mine.cu"
     text = (
         "__global__ void mine(const float *a, const float *b, float *c, int n) {\n"
@@ -495,7 +495,7 @@ int main() {
         pytest.param("count = occupancy_of_this_gpu()", "count", marks=pytest.mark.exhaustive),
     ],
 )
-def test_a_launch_with_as_many_blocks_as_the_gpu_runs_is_not_called_wrong(
+def test_a_kernel_launched_with_as_many_blocks_as_a_gpu_runs_is_not_called_wrong(
     tmp_path, question, blocks
 ):
     text = PERSISTENT.replace("QUESTION", question).replace("BLOCKS", blocks)
@@ -504,7 +504,7 @@ def test_a_launch_with_as_many_blocks_as_the_gpu_runs_is_not_called_wrong(
 
 
 @pytest.mark.exhaustive
-def test_a_wrong_kernel_whose_grid_the_gpu_determines_is_called_wrong(tmp_path):
+def test_a_wrong_kernel_is_called_wrong_even_if_the_gpu_determines_its_grid(tmp_path):
     text = PERSISTENT.replace("QUESTION", "int blocks = blocks_of_this_gpu()")
     wrong = text.replace("BLOCKS", "blocks").replace("k < n", "k < n - 1")
     assert judge(tmp_path / "mine.cu", wrong, "mine").multiple == 0

@@ -90,7 +90,7 @@ def verdict(folder, text):
         pytest.param(TF32, "product: correct (operands rounded to TF32)", marks=EXHAUSTIVE),
     ],
 )
-def test_each_element_type_has_its_verdict(tmp_path, text, says):
+def test_correct_kernels_of_each_element_type_pass(tmp_path, text, says):
     assert verdict(tmp_path, text) == says
 
 
@@ -114,13 +114,13 @@ def test_each_element_type_has_its_verdict(tmp_path, text, says):
         (BYTES, "b[2 * N]", "b[N]", "elements wrong"),
     ],
 )
-def test_a_fault_is_found_with_each_element_type(tmp_path, text, old, new, message):
+def test_a_wrong_kernel_of_each_element_type_is_found(tmp_path, text, old, new, message):
     assert old in text
     with pytest.raises(KernelFault, match=message):
         verdict(tmp_path, text.replace(old, new))
 
 
-def test_the_bound_covers_rounded_operands_sums_and_results():
+def test_the_error_bound_covers_rounded_operands_sums_and_results():
     rng = np.random.default_rng(1)
     a, b = rng.uniform(-1, 1, (1, 8, 64)), rng.uniform(-1, 1, (1, 64, 8))
     half = STORED["h"]

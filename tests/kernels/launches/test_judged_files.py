@@ -44,7 +44,9 @@ def busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
-def test_faults_are_found_and_their_correct_twins_pass(source: Path, tmp_path: Path) -> None:
+def test_kernels_with_reported_faults_fail_and_their_corrected_versions_pass(
+    source: Path, tmp_path: Path
+) -> None:
     text = source.read_text()
     expected = text.rstrip().rpartition("// expected: ")[2]
     said = verdict(tmp_path, text)
@@ -54,7 +56,7 @@ def test_faults_are_found_and_their_correct_twins_pass(source: Path, tmp_path: P
         assert re.search(CORRECT, verdict(tmp_path, twin))
 
 
-def test_thirty_reports_and_more_are_named() -> None:
+def test_the_test_kernels_reproduce_at_least_thirty_bug_reports() -> None:
     texts = [source.read_text() for source in SOURCES]
     reports = {found[0] for text in texts if (found := REPORT.match(text))}
     assert len(reports) >= 30

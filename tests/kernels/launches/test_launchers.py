@@ -54,7 +54,7 @@ def calls(text: str) -> list[str]:
     return [launch.call for launch in launches(text)]
 
 
-def test_the_file_that_includes_a_kernel_launches_it(tmp_path):
+def test_the_launch_is_found_in_the_file_that_includes_the_kernel(tmp_path):
     path = repository(tmp_path, {"src/kernels/tiled.cuh": TILED, "src/runner.cu": RUNNER})
     text = "\n".join(judged(path))
     assert "tiled.cuh: tiled: correct\n" in text
@@ -62,7 +62,7 @@ def test_the_file_that_includes_a_kernel_launches_it(tmp_path):
     assert "tiled<EDGE><<<blocks, EDGE * EDGE>>>(a, b, c, m, n, k)" in text
 
 
-def test_a_launcher_gives_macros_but_its_kernels_are_not_judged(tmp_path):
+def test_macros_of_a_launching_file_apply_but_its_own_kernels_are_not_judged(tmp_path):
     kernel = TILED.replace("template <int T>\n", "")
     runner = "#define T 8\n" + RUNNER.replace("<EDGE><", "<").replace("tiled.cuh", "tiled.cu")
     more = kernel.replace("tiled", "another") + runner.replace("tiled<", "another<")
@@ -76,7 +76,7 @@ def test_a_launcher_gives_macros_but_its_kernels_are_not_judged(tmp_path):
 
 
 @pytest.mark.parametrize(("kind", "is_used"), [("float", True), ("double", False)])
-def test_a_launcher_may_declare_the_kernel(tmp_path, kind, is_used):
+def test_the_launch_is_found_in_a_file_that_declares_the_kernel(tmp_path, kind, is_used):
     inputs = f"const {kind} *, const {kind} *"
     declaration = f"__global__ void tiled({inputs}, {kind} *, int, int, int);\n"
     runner = declaration + RUNNER.partition("\n")[2].replace("tiled<EDGE>", "tiled")
@@ -87,7 +87,7 @@ def test_a_launcher_may_declare_the_kernel(tmp_path, kind, is_used):
     assert text.count("int side;") == 1
 
 
-def test_unrelated_files_are_no_launchers(tmp_path):
+def test_unrelated_files_are_not_taken_as_launching_the_kernel(tmp_path):
     unrelated = RUNNER.replace('#include "kernels/tiled.cuh"', PLAIN.replace("sum = 0", "sum = 1"))
     path = repository(tmp_path, {"tiled.cu": PLAIN, "other/main.cu": unrelated})
     assert with_its_launcher(path) == PLAIN
@@ -98,7 +98,7 @@ def test_unrelated_files_are_no_launchers(tmp_path):
     assert with_its_launcher(tmp_path / "a/tiled.cu") == PLAIN
 
 
-def test_a_launch_gets_what_is_assigned_and_the_branch_of_its_condition():
+def test_a_launch_uses_assigned_values_and_its_own_branch_of_an_if():
     text = """void run(float *A, float *B, float *C, int n) {
     dim3 grid, block;
     int rows;
@@ -127,7 +127,7 @@ def test_a_launch_gets_what_is_assigned_and_the_branch_of_its_condition():
     assert "rows = 1000;" not in scope_of(text, [launch]).statements(launch)
 
 
-def test_a_launch_gets_what_changes_under_a_condition_and_what_a_parameter_becomes(tmp_path):
+def test_a_launch_uses_values_changed_under_conditions_and_changed_parameters(tmp_path):
     text = """
 void run(const float *a, const float *b, float *c, int m, int n, int k, int block) {
     block = T * T;
@@ -151,7 +151,7 @@ void run(const float *a, const float *b, float *c, int m, int n, int k, int bloc
     assert "tiled: correct\n" in "\n".join(judged(path))
 
 
-def test_a_template_of_the_host_and_a_stream_are_read():
+def test_a_launch_in_a_host_template_with_a_stream_is_read():
     text = """template <int EDGE> void run(float *A, float *B, float *C, int n, Plan *plan,
     int blockHeight = 8) {
     k<EDGE><<<n / EDGE, EDGE * blockHeight, 0, plan[0].stream>>>(A, B, C, n);
@@ -162,7 +162,7 @@ int main() { run<16>(a, b, c, 64, plan); }"""
     assert launch.declarations == ("constexpr int EDGE = 16;", "constexpr int blockHeight = 8;")
 
 
-def test_constants_of_the_host_that_are_passed_as_sizes_are_set():
+def test_host_constants_that_are_passed_as_sizes_are_varied():
     text = (
         PLAIN
         + """int main() {
@@ -174,7 +174,7 @@ def test_constants_of_the_host_that_are_passed_as_sizes_are_set():
     assert scope_of(text, of_file(text, None)).numbers == {"PROBLEM": "int", "UP": "int"}
 
 
-def test_names_of_types_in_a_function_are_read():
+def test_type_aliases_in_a_function_are_kept_with_the_launch():
     text = """void run(float *A, float *B, float *C, int n) {
     constexpr int EDGE = 8;
     using Block = Tile<EDGE>;
@@ -213,24 +213,24 @@ void run(float *A, float *B, float *C, int n) { start(A, B, C, n, n / 8, 64); }"
 
 
 @pytest.mark.parametrize("text", BY_FUNCTIONS.values(), ids=BY_FUNCTIONS)
-def test_functions_that_launch_are_read(text):
+def test_launches_by_functions_of_the_cuda_runtime_are_found(text):
     assert calls(text) == ["k<8><<<n / 8, 64, 1 << 10>>>(A, B, C, n)"]
 
 
-def test_a_macro_launches(tmp_path):
+def test_a_launch_by_a_macro_is_found(tmp_path):
     macro = "#define START(kernel, blocks, ...) \\\n    kernel<<<blocks, 64>>>(__VA_ARGS__)\n"
     runner = CALLED.replace("tiled<<<", "START(tiled, ").replace(", 64>>>(", ", ")
     path = repository(tmp_path, {"mine.cu": PLAIN + macro + runner})
     assert "launch (found at line 13): --launch 'tiled<<<dim3((N" in "\n".join(judged(path))
 
 
-def test_names_of_pointer_types_are_read(tmp_path):
+def test_aliases_of_pointer_types_are_resolved(tmp_path):
     text = "using In = const float *;\n" + PLAIN.replace("const float *l", "In l")
     path = repository(tmp_path, {"tiled.cu": text.replace("const float *r", "In r")})
     assert "tiled: correct" in "\n".join(judged(path))
 
 
-def test_sizes_that_only_the_host_has_are_set():
+def test_global_host_variables_used_as_sizes_are_varied():
     text = (
         PLAIN
         + """int N = 100, K = 100;
@@ -256,7 +256,7 @@ SUM = """__global__ void add_product(const float *A, const float *B, const float
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [64, pytest.param(256, marks=pytest.mark.exhaustive)])
-def test_a_matrix_is_added_without_a_factor_in_long_loops(tmp_path, rows):
+def test_a_kernel_may_add_a_matrix_without_factor_in_a_long_loop(tmp_path, rows):
     path = repository(tmp_path, {"sum.cu": SUM.replace("64", f"{rows}")})
     assert f"correct for sizes that are multiples of {rows}" in next(judged(path))
     path.write_text(SUM.replace("] + sum", "] - sum"))
@@ -275,7 +275,7 @@ void check(float *a, float *b, int *d, int n) {
 """
 
 
-def test_kernels_that_add_up_nothing_are_no_products(tmp_path):
+def test_kernels_that_sum_nothing_are_not_judged_as_products(tmp_path):
     path = tmp_path / "mine.cu"
     assert kernels_to_judge(path, COMPARISON + PLAIN, None, None) == ["tiled"]
     with pytest.raises(StudyError, match="no kernel takes three matrices: compare"):
@@ -292,19 +292,19 @@ void run(float *A, float *B, float *C, int M, int N, int K) {
 
 
 @pytest.mark.slow
-def test_the_launch_that_is_right_counts(tmp_path):
+def test_of_several_launches_the_correct_one_counts(tmp_path):
     judgement = judge(tmp_path / "tiled.cu", PLAIN + RUN, "tiled")
     assert (judgement.multiple, judgement.source.main.line) == (1, 13)
 
 
 @pytest.mark.slow
-def test_sizes_whose_names_have_another_meaning_are_right(tmp_path):
+def test_a_correct_kernel_passes_if_its_size_names_have_another_meaning(tmp_path):
     text = PLAIN.replace("N", "P").replace("M", "N").replace("P", "M")  # the rows are N
     launch = "tiled<<<dim3(CEIL_DIV(M, 8), CEIL_DIV(N, 8)), 64>>>(A, B, C, N, M, K)"
     assert judge(tmp_path / "tiled.cu", text, "tiled", launch).multiple == 1
 
 
-def test_a_guess_gives_sizes_the_names_of_the_grid(tmp_path):
+def test_a_guessed_launch_names_sizes_as_its_grid_does(tmp_path):
     text = PLAIN.replace("N", "P").replace("K", "N")  # A is M x N, and B is N x P
     text = text.replace("threadIdx.x / T", "threadIdx.y").replace("threadIdx.x % T", "threadIdx.x")
     verdict = judge(tmp_path / "tiled.cu", text, "tiled")
@@ -379,7 +379,7 @@ UNSAID = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("edits", "reason"), UNSAID.values(), ids=UNSAID)
-def test_a_kernel_is_not_called_wrong_if_the_file_does_not_say_all(tmp_path, edits, reason):
+def test_a_kernel_is_not_called_wrong_if_the_file_leaves_its_launch_open(tmp_path, edits, reason):
     text = PLAIN + CALLED
     for before, after in edits:
         assert before in text
@@ -427,7 +427,7 @@ OTHERS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("edits", "verdict"), JUDGED.values(), ids=JUDGED)
-def test_what_the_host_does_before_a_launch_is_known(tmp_path, edits, verdict):
+def test_statements_of_the_host_before_a_launch_are_taken_into_account(tmp_path, edits, verdict):
     text = PLAIN + CALLED
     for before, after in edits:
         assert before in text
@@ -436,7 +436,7 @@ def test_what_the_host_does_before_a_launch_is_known(tmp_path, edits, verdict):
     assert verdict in "\n".join(judged(path))
 
 
-def test_a_fault_is_in_the_line_of_the_file_that_contains_the_kernel(tmp_path):
+def test_a_fault_names_the_file_and_line_of_the_kernel(tmp_path):
     kernel = PLAIN.replace("if (row < M && ", "if (")
     files = {"mine.cu": f'#include "side.cuh"\n{CALLED}', "side.cuh": f"// Above.\n{kernel}"}
     text = "\n".join(judged(repository(tmp_path, files)))
@@ -444,7 +444,7 @@ def test_a_fault_is_in_the_line_of_the_file_that_contains_the_kernel(tmp_path):
 
 
 @pytest.mark.exhaustive
-def test_a_thread_may_compute_a_whole_row(tmp_path):
+def test_a_kernel_whose_threads_compute_whole_rows_passes(tmp_path):
     text = """__global__ void rows(const float *A, const float *B, float *C, int n) {
     const int row = blockIdx.x * blockDim.x + threadIdx.x;
     for (int column = 0; row < n && column < n; ++column) {
@@ -474,12 +474,12 @@ STATIC = PLAIN.replace("__gl", 'extern "C" __gl').replace(") {", ") { __shared__
         (STATIC, "none that was tried gives a product"),
     ],
 )
-def test_a_refusal_names_what_is_unknown(text, reason):
+def test_a_refusal_says_what_about_the_launch_is_unknown(text, reason):
     assert unknown(kernels_of(text)["tiled"], text).startswith(reason)
 
 
 @pytest.mark.slow
-def test_a_branch_on_c_is_a_fault_and_a_load_without_effect_is_none(tmp_path):
+def test_a_branch_on_unset_c_is_a_fault_but_a_load_without_effect_is_not(tmp_path):
     launch = "tiled<<<dim3(CEIL_DIV(N, 8), CEIL_DIV(M, 8)), 64>>>(A, B, C, M, N, K)"
     branch = "if (row < M && column < N && out[row * N + column] != 0) out["
     text = PLAIN.replace("if (row < M && column < N) out[", branch)
@@ -540,13 +540,13 @@ void run(const float *A, const float *B, float *C, int M, int N, int K, const ch
 """
 
 
-def test_no_guess_calls_a_kernel_wrong_whose_launch_is_not_evaluated(tmp_path):
+def test_a_kernel_whose_launch_cannot_be_evaluated_is_not_called_wrong(tmp_path):
     path = repository(tmp_path, {"mine.cu": UNDER_A_MODE})
     with pytest.raises(CompilerError, match="‘mode’ was not declared"):
         list(judged(path))
 
 
-def test_a_launch_that_is_not_understood_is_named(tmp_path):
+def test_an_error_names_a_launch_that_is_not_understood(tmp_path):
     text = (
         MUCH_MEMORY
         + """int main(int argc, char **argv) {
@@ -560,7 +560,7 @@ def test_a_launch_that_is_not_understood_is_named(tmp_path):
         judge(tmp_path / "much.cu", text, "multiply")
 
 
-def test_code_of_the_host_leaves_only_lines():
+def test_removed_host_code_leaves_only_empty_lines():
     host = "int main() {\n" + "    use_a_library();\n" * 9 + "}\n"
     code = for_the_device(host + PLAIN, {"tiled"})
     assert code == "\n" * host.count("\n") + PLAIN

@@ -82,7 +82,7 @@ def verdict(folder: Path, text: str, launch: str | None = None) -> list[str]:
     return list(judged(file, launch))
 
 
-def test_the_launch_of_host_code_is_found_with_what_it_declares() -> None:
+def test_a_launch_in_host_code_is_found_with_its_declarations() -> None:
     first, second = launches(NAIVE + MAIN)
     assert first.line < second.line
     assert second.declarations == (
@@ -94,7 +94,7 @@ def test_the_launch_of_host_code_is_found_with_what_it_declares() -> None:
     assert second.arguments == "M, N, K, alpha, d_A, d_B, beta, d_C"
 
 
-def test_host_code_is_removed_and_line_numbers_stay() -> None:
+def test_removing_host_code_keeps_line_numbers() -> None:
     text = NAIVE + MAIN
     device = for_the_device(text, {"gemm"})
     assert "__global__ void gemm" in device
@@ -129,7 +129,7 @@ def test_sizes_are_recognised_by_their_names(names: list[str], means: list[str])
         ({"out": "float *", "x": "const float *", "y": "const float *"}, "CAB"),
     ],
 )
-def test_matrices_are_recognised_by_name_and_const(pointers: dict[str, str], means: str) -> None:
+def test_matrices_are_recognised_by_name_and_by_const(pointers: dict[str, str], means: str) -> None:
     assert next(iter(matrices(pointers))) == dict(zip(pointers, means, strict=True))
 
 
@@ -172,7 +172,9 @@ def test_matrices_are_recognised_by_name_and_const(pointers: dict[str, str], mea
         ),
     ],
 )
-def test_a_correct_kernel_gets_its_verdict(tmp_path: Path, text: str, says: str) -> None:
+def test_a_correct_kernel_passes_with_its_layout_and_multiples(
+    tmp_path: Path, text: str, says: str
+) -> None:
     assert says in verdict(tmp_path, text)[0]
 
 
@@ -214,7 +216,7 @@ def test_errors_name_a_missing_or_unknown_kernel(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_printed_launch_and_included_files_are_accepted(tmp_path: Path) -> None:
+def test_a_printed_launch_is_accepted_as_option_and_files_are_included(tmp_path: Path) -> None:
     (tmp_path / "headers").mkdir()
     (tmp_path / "headers" / "gemm.cuh").write_text(
         "#pragma once\n#include <vector>\ninline int host() { return 1; }\n" + NAIVE
@@ -236,7 +238,7 @@ def test_a_printed_launch_and_included_files_are_accepted(tmp_path: Path) -> Non
         (lambda m, n: (-(-n // 48),), (checks.ANY, 48)),
     ],
 )
-def test_the_tile_of_a_block_is_where_the_grid_grows(monkeypatch, grid, tile) -> None:
+def test_the_tile_of_a_block_is_found_from_the_growth_of_the_grid(monkeypatch, grid, tile) -> None:
     def launched(source, library, reading, shape):
         return SimpleNamespace(grid=grid(shape.m, shape.n))
 
@@ -245,7 +247,7 @@ def test_the_tile_of_a_block_is_where_the_grid_grows(monkeypatch, grid, tile) ->
 
 
 @pytest.mark.parametrize("launch", ["other<<<1, 1>>>(A)", "no launch"])
-def test_a_launch_of_no_kernel_of_the_file_is_refused(tmp_path, launch):
+def test_a_launch_of_a_kernel_that_the_file_lacks_is_refused(tmp_path, launch):
     file = tmp_path / "mine.cu"
     file.write_text(NAIVE)
     with pytest.raises(
@@ -254,7 +256,7 @@ def test_a_launch_of_no_kernel_of_the_file_is_refused(tmp_path, launch):
         list(judged(file, launch))
 
 
-def test_a_pitch_needs_its_unit(tmp_path):
+def test_a_pitch_whose_unit_is_unknown_is_refused(tmp_path):
     size = "row * (pitch / sizeof(float))"
     head = "const float *a, const float *b, float *c, int n, int pitch"
     text = square(ROWS.format(f"a[{size} + i] * b[i * n + column]", "row * n + column"), head)

@@ -45,7 +45,7 @@ int main() {
 
 
 @pytest.mark.slow
-def test_sizes_that_macros_give_in_tiles_are_set(tmp_path):
+def test_sizes_that_macros_define_as_tiles_times_edge_are_varied(tmp_path):
     # At sizes below a tile, the kernel divides by zero.
     def judged_alone(source):
         return limited(partial(judge, tmp_path / "tiles.cu", source, "multiply"), 60.0, 2**30)
@@ -70,7 +70,7 @@ __global__ void multiply(const float *A, const float *B, float *C, int M, int N,
 
 
 @pytest.mark.slow
-def test_alpha_counts_if_beta_is_zero(tmp_path):
+def test_a_kernel_that_ignores_alpha_for_beta_zero_is_wrong(tmp_path):
     assert judge(tmp_path / "factors.cu", FACTORS, "multiply").multiple == 1
     wrong = judge(tmp_path / "factors.cu", FACTORS.replace("? alpha * sum", "? sum"), "multiply")
     assert wrong.multiple == 0
@@ -116,7 +116,7 @@ PAIRS = PAIRS.rstrip() + "(const half2 *)A, (const half2 *)B, (half2 *)C, M, N, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("text", "multiple"), [(FUNCTOR, 1), (PAIRS, 2)])
-def test_deduced_templates_and_casts_are_right(tmp_path, text, multiple):
+def test_kernels_with_deduced_template_arguments_and_casts_pass(tmp_path, text, multiple):
     assert judge(tmp_path / "mine.cu", text, "multiply").multiple == multiple
 
 
@@ -137,7 +137,7 @@ __global__ void multiply(const float *A, const float *B, float *C, int M, int N,
 
 
 @pytest.mark.slow
-def test_a_guess_calls_no_kernel_wrong_whose_block_has_three_dimensions(tmp_path):
+def test_a_kernel_with_three_dimensional_blocks_is_not_called_wrong_by_a_guess(tmp_path):
     with pytest.raises(NotSupported, match="no launch was found"):
         judge(tmp_path / "deep.cu", DEEP_BLOCK, "multiply")
 
@@ -156,13 +156,13 @@ __global__ void multiply(const half *A, const half *B, half *C, int M, int N, in
 
 
 @pytest.mark.exhaustive
-def test_elements_of_half_behind_the_first_initial_value_are_zero(tmp_path):
+def test_half_elements_after_the_first_initial_value_are_zero(tmp_path):
     assert judge(tmp_path / "half.cu", ARRAYS, "multiply").multiple == 1
     unset = ARRAYS.replace(" = {__float2half(0.0f)}", "")
     assert judge(tmp_path / "half.cu", unset, "multiply").multiple == 0
 
 
-def test_lines_of_included_files_are_not_those_of_the_kernel():
+def test_unchecked_lines_of_included_files_are_not_counted_as_the_kernels():
     header = "#if __CUDA_ARCH__ >= 800\nint a;\n#endif\n" + 12 * "\n" + "int b;\n"
     text = f'#line 1 "first.h"\n{header}#line 2 "kernel.cu"\nint c;\n'
     assert unchecked_lines(text, {}) == []
@@ -170,7 +170,7 @@ def test_lines_of_included_files_are_not_those_of_the_kernel():
     assert unchecked_lines(text + other, {}) == [4]
 
 
-def test_no_guess_replaces_a_launch_of_the_option_that_does_not_compile(tmp_path):
+def test_a_launch_given_as_option_is_never_replaced_by_a_guess(tmp_path):
     option = "multiply<<<1, 256>>>(A, B)"
     with pytest.raises(CompilerError, match=r"mine\.cu: multiply: its launch: no match for call"):
         judge(tmp_path / "mine.cu", FACTORS, "multiply", option)
@@ -191,7 +191,7 @@ void run(const float *a, const float *b, float *c, int n) {
 
 
 @pytest.mark.slow
-def test_a_wrong_kernel_runs_only_where_its_bounds_are_checked(tmp_path, monkeypatch):
+def test_a_kernel_with_wrong_bounds_runs_only_with_bounds_checks(tmp_path, monkeypatch):
     modes, library = set(), Source.library
 
     def recorded(source, mode):

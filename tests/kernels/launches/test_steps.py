@@ -44,12 +44,12 @@ def names(text: str, option: str | None = None) -> list[list[str]]:
         (TRANSPOSE, ["cudaMalloc", "transpose", "multiply_transposed"], "multiply_transposed"),
     ],
 )
-def test_launches_of_a_product_are_found_in_order(text, steps, main):
+def test_the_launches_of_a_product_with_several_steps_are_found_in_order(text, steps, main):
     assert names(text) == [steps]
     assert main_of(sequences(text, None)[0]).name == main
 
 
-def test_a_written_launch_can_be_read():
+def test_launches_written_as_text_can_be_read_again():
     for text in (SPLIT, ATOMIC, TRANSPOSE):
         (steps,) = sequences(text, None)
         (again,) = sequences(text, written(steps))
@@ -65,14 +65,14 @@ def test_a_written_launch_can_be_read():
         "compare<<<1, 32>>>(C, Cref, differs, n);",
     ],
 )
-def test_unrelated_launches_are_not_steps(launched):
+def test_unrelated_launches_do_not_become_steps_of_a_product(launched):
     host = (
         f"void run(float *A, float *B, float *C, float *Cref, int *differs, int n) {{{launched}}}"
     )
     assert names(FILL + COMPARE + PLAIN + host) == []
 
 
-def test_memory_that_another_function_allocates_is_found():
+def test_a_buffer_that_another_function_allocates_is_found():
     host = """
 int main() { int m, n; float *parts; cudaMalloc(&parts, 4 * m * n); }
 void run(const float *a, const float *b, float *c, float *d_parts, int m, int n, int k) {
@@ -85,7 +85,7 @@ void run(const float *a, const float *b, float *c, float *d_parts, int m, int n,
     assert memory.arguments == "d_parts, 4 * m * n"
 
 
-def test_memory_that_nothing_allocates_is_named(tmp_path):
+def test_an_error_names_a_buffer_that_nothing_allocates(tmp_path):
     path = tmp_path / "mine.cu"
     path.write_text(WITHOUT_HOST)
     launches = (
@@ -96,7 +96,7 @@ def test_memory_that_nothing_allocates_is_named(tmp_path):
         list(judged(path, launches))
 
 
-def test_too_many_launches_are_refused(tmp_path):
+def test_a_product_with_too_many_launches_is_refused(tmp_path):
     path = tmp_path / "mine.cu"
     path.write_text(ATOMIC)
     launch = "add_products<<<1, 1>>>(A, B, C, M, N, K, K)"
@@ -113,7 +113,9 @@ def test_too_many_launches_are_refused(tmp_path):
         (APART, 0, ["gemm"]),
     ],
 )
-def test_steps_are_packed_for_a_gpu(tmp_path, text, workspace, symbols):
+def test_the_steps_of_a_product_are_packed_with_their_arguments_for_a_gpu(
+    tmp_path, text, workspace, symbols
+):
     path = tmp_path / "mine.cu"
     path.write_text(text)
     lines = judged(path)
