@@ -14,7 +14,7 @@ SHAPE = ("batch", "m", "n", "k")
 # The two series of a study: square float32 matrices of its sizes, and all other products.
 SIZES, SHAPES = "sizes", "shapes"
 
-# The matrix size of Figures 1 and 2 of source V.
+# The matrix size in Figures 1 and 2 of source V.
 SOURCE_SIZE = 2048
 
 # Pageable memory, as in the published programs (malloc), comes first; for kernel times, pinned

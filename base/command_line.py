@@ -20,7 +20,7 @@ _WIDTH = 88
 _UNITS = ((1, "s"), (1e3, "ms"), (1e6, "µs"))
 ABSENT = "–"  # shown for a missing value in a table
 Function = Callable[..., int | None]  # `base.errors.exit_status` interprets its result
-# The first line of a block of arguments in a docstring.
+# Matches the first line of a block of arguments in a docstring.
 _ARGUMENT = re.compile(r"(?:-.*?|[A-Z]+(?: \.\.\.)?) {2}")
 _REFERENCE = """# Commands
 

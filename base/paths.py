@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # The folders from which a study runs.
 FOLDERS = ["analysis", "base", "cpu_reference", "kernels"]
 FOLDERS += ["measurement", "report", "study", "workflow"]
-# An installed package must not contain results: there they go to the current folder.
+# An installed package must not contain results, so they are written to the current folder.
 IS_CHECKOUT = (ROOT / "pyproject.toml").exists()
 try:
     RESULTS = (ROOT if IS_CHECKOUT else Path.cwd()) / "results"

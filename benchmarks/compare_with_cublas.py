@@ -42,7 +42,7 @@ SIZES = [128, 256, 512, 1000, 1024, 2048, 3000, 4001, 4096, 8192]
 VARIANTS = ["sgemm_top", "sgemm_stream_k", "sgemm_tensor", "sgemm_tensor_tma"]
 LIBRARY = "cublas_sgemm"
 _DTYPE = "float32"
-_LOOKS = 3  # samples per tile shape that select the fastest
+_LOOKS = 3  # samples of each tile shape, from which the fastest is chosen
 _CONFIDENCE = 0.95
 _SEED = 1
 

@@ -51,7 +51,7 @@ KERNELS: list[Kernel] = [
     ("block_unroll4", 32, 4096),
 ]
 DTYPE = "float32"
-THEIRS, OURS = "nvbench.json", "ours.json"  # the files of a round
+THEIRS, OURS = "nvbench.json", "ours.json"  # the two files that a round writes
 TRAIN = "Launches"  # nvbench's axis: launches timed together
 # A train has the work of 100 launches at N = 512, and at least 5 launches.
 _TRAIN, _TRAIN_N = 100, 512

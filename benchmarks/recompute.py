@@ -264,7 +264,7 @@ def accesses_of(variant, n, block):
     row, column = np.arange(0, n, height)[:, None] + y, np.arange(0, n, width)[:, None] + x
     line = np.where((row < n)[:, None] & (column < n), (row[:, None] * n + column) // 32, -1)
     lanes = np.pad(line, ((0, 0), (0, 0), (0, -len(x) % 32)), constant_values=-1).reshape(-1, 32)
-    # Words ascend along a warp, so a line is new if it is above all before.
+    # Words ascend along a warp, so a line is new if it is above the lines of all earlier lanes.
     lines = int((np.diff(np.maximum.accumulate(lanes, axis=1), axis=1, prepend=-1) > 0).sum())
     tiles, warps, words = -(-n // (block or n)), -(-n // 32), math.gcd(n, 4)
     if variant == "naive":

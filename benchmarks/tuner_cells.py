@@ -161,7 +161,7 @@ def tune(backend: str) -> tuple[int, float]:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         output = (done.stdout + done.stderr).strip().splitlines() or ["no message"]
-        # Destructors may print after the error.
+        # The error need not be the last line, because destructors may print after it.
         last = next((line for line in output if line.startswith("error: ")), output[-1])
         raise StudyError(f"kernel_tuner with {backend}: {last.removeprefix('error: ')}")
     answer = json.loads(done.stdout.splitlines()[-1])

@@ -52,7 +52,7 @@ class NumpyBlas:
 
     def __init__(self) -> None:
         """Find the library; raise StudyError if its number of threads cannot be set."""
-        # SciPy bundles another copy; threadpoolctl finds it only if SciPy is loaded.
+        # SciPy bundles a second copy, which threadpoolctl finds only if SciPy is loaded.
         controllers = ThreadpoolController().select(user_api="blas").lib_controllers
         self._libraries = [
             each for each in controllers if each.internal_api != "mkl"
@@ -93,7 +93,7 @@ class Mkl:
             library = ctypes.CDLL(str(mkl_file()))
             library.MKL_Set_Dynamic(0)  # exactly the requested number of threads
             self._product = library.sgemm_
-            # PyTorch exports only the function behind it.
+            # In PyTorch, MKL exports only the function that MKL_Set_Num_Threads calls.
             name = "MKL_Set_Num_Threads"
             inner = "mkl_serv_set_num_threads"
             self._set_threads = getattr(library, name if hasattr(library, name) else inner)

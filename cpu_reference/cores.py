@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# The cores of this process, before a thread is bound to one.
+# The cores of this process, read before any thread is bound to one.
 CORES = os.sched_getaffinity(0)
 _ROOT = Path("/")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}

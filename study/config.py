@@ -74,11 +74,11 @@ ShapeText = Annotated[
         "with less than 2^31 elements per matrix"
     ),
 ]
-# A repeated size counts once.
+# Sizes, of which repeated ones count once.
 AnySizes = Annotated[list[Size], AfterValidator(lambda sizes: list(dict.fromkeys(sizes)))]
 Sizes = Annotated[AnySizes, AfterValidator(not_empty)]
 Share = Annotated[float, Field(gt=0, lt=1), allowed("a number above 0 and below 1")]
-# In seconds.
+# A time in seconds.
 Positive = Annotated[float, Field(gt=0, le=1e6), allowed("a number above 0 to 1e6")]
 NotNegative = Annotated[float, Field(ge=0, le=1e6), allowed("a number from 0 to 1e6")]
 HangLimit = Annotated[float, Field(ge=1, le=1e6), allowed("a number of seconds from 1 to 1e6")]

@@ -30,7 +30,7 @@ def plan(
     """
     by_kernel: dict[Product, list[Product]] = {}
     for one in products(study):
-        if one.kernel and one.entry.flow == IN_TURN:  # other flows launch the same kernels
+        if one.kernel and one.entry.flow == IN_TURN:  # other flows launch these kernels, too
             by_kernel.setdefault(replace(one, shape=_LARGEST), []).append(one)
     return [_counting(one, studied, size, block_sizes) for one, studied in by_kernel.items()]
 

@@ -13,7 +13,7 @@ from study.config import Config, validate
 from study.config_file import ConfigError
 
 MOST_SAMPLES = 400  # most samples per configuration that a comparison may request
-# Keys of a study that a narrowed study lacks.
+# Keys of a study that are removed from a narrowed one.
 _MORE = ("holdout_sizes", "series", "interference", "energy", "throughput", "quick")
 
 

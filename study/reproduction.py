@@ -37,7 +37,7 @@ from study.config_file import in_scope, read
 from study.working_folder import fill
 
 PUBLISHED = ROOT / "data" / "published" / "reproduction.json"
-# Relative. Another processor changes iterative fits by up to 5e-5 (an AVX2 BLAS and NumPy).
+# Relative tolerance: on another processor, iterative fits change by up to 5e-5 (AVX2 BLAS, NumPy).
 TOLERANCE = 1e-3
 REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE = "reproduced", "not reproduced", "not testable here"
 HERE = "this machine"

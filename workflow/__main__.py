@@ -665,7 +665,7 @@ def _count_all(config: Path, out: Path, jobs: int) -> None:
     from study.config import load
     from study.counting import plan
 
-    # A quick study counts for full recordings too, but runs no large product.
+    # The counts of a quick study are also used for full recordings, but it runs no large product.
     size = COUNTED_SIZE if load(config).study.scope == "full" else None
     tables = plan(load(config, "full").study, size)
     progress = Progress("accesses", len(tables), "kernels counted")

@@ -90,7 +90,7 @@ def working_folder() -> Path:
     """
     if IS_CHECKOUT:
         return ROOT
-    from study.config_file import read  # slow: imports yaml
+    from study.config_file import read  # imported here, because it imports yaml, which is slow
     from study.working_folder import fill
 
     folder = RESULTS / ".study"

@@ -16,7 +16,7 @@ from study.narrow import narrowed
 
 TRIED = RESULTS / "tried"
 SIZES = (1024, 4096)
-_OTHER_DTYPES = ("mm_naive", "mm_tile")  # always timed with kernels of other dtypes
+_OTHER_DTYPES = ("mm_naive", "mm_tile")  # timed as neighbours of every kernel with another dtype
 
 
 def timed(

@@ -33,10 +33,10 @@ from workflow.roofline import focus, position
 from workflow.timed_trial import TRIED, timed
 
 UNCHECKED = 3  # an exit status
-# Of CPU time: to the end of the compilation for GPUs, and of the counts.
+# CPU seconds until the compilation for GPUs must end, and until the counts must end.
 SECONDS_WITH_BUILDS, COUNT_S = 44.0, 8.0
 _OF_SEVERAL = "sm_90"  # for all architectures, the kernels of a file take minutes
-# Always timed with float32 kernels.
+# Variants that are timed with every float32 kernel.
 _ALWAYS = ("naive_coalesced", "block", "sgemm_top", "cublas_sgemm")
 
 

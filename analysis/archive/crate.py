@@ -48,11 +48,11 @@ _PROFILES = {
     "https://w3id.org/workflowhub/workflow-ro-crate/1.0": ("Workflow RO-Crate", "1.0"),
 }
 _BIOSCHEMAS = "https://bioschemas.org/profiles"
-# A term of schema.org that RO-Crate 1.1 lacks and the profile's vocabulary has.
+# A term of schema.org that RO-Crate 1.1 lacks, but the vocabulary of the profile has.
 _TERMS = {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"}
 _SPDX = "https://spdx.org/licenses/"
 _COMPLETED = "http://schema.org/CompletedActionStatus"
-# Software with a version in recordings: title and home page.
+# Software whose version is in recordings: its title and home page.
 _SOFTWARE = {
     "driver": ("NVIDIA driver", "https://www.nvidia.com/drivers"),
     "nvcc": ("CUDA compiler", "https://developer.nvidia.com/cuda-toolkit"),

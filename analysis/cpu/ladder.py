@@ -10,7 +10,7 @@ from analysis.domain import CPU, verdict
 from analysis.schema import bounded, renaming
 from analysis.stats.estimates import ratios
 
-# A variant on one thread or on several, and its previous step.
+# Steps: a variant on one thread or on several, and the step before it.
 STEPS = pd.DataFrame(
     [
         ("loop_order", ONE, NAIVE, ONE),

@@ -26,7 +26,7 @@ from kernels.products.shape import LARGEST_SIZE
 TABLES: tuple[str, ...] = ("predictors", "predicted_times", "break_even", "choices", "pieces")
 TABLES += ("surfaces", "surface_nodes", "batches", "locations", "location_break_even")
 TABLES += ("sustained", "cold_starts")
-# What a run needs besides its kernel.
+# The parts of a run besides its kernel.
 MODES = {
     IN_PIECES: "overlaps copies and kernel, which needs pinned memory and streams",
     STAGED: "copies through pinned buffers, with several threads of the host",

@@ -39,7 +39,7 @@ from kernels.catalog.locations import LOCATIONS
 from measurement.recording.recording import KERNEL
 
 _EDGES = ["m", "n", "k"]
-# Logarithms of times in s (to issue, alone, latency), duplex and overlap.
+# Start of the fit: logarithms of times in s (issue, alone, latency), then duplex and overlap.
 _START = (math.log(2e-5), math.log(1e-5), math.log(3e-6), 0.5, 0.5)
 _WEIGHT_OF_COPIES = 0.1  # in the fit of batches, because copies alone are issued faster
 

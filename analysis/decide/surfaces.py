@@ -24,13 +24,13 @@ FloatArray = npt.NDArray[np.float64]
 # and of full waves of blocks (`scheduled_fma`).
 TERMS = ("latency_s", "k_s", "in_s_per_byte", "out_s_per_byte", "fma_s", "scheduled_fma_s")
 IN, OUT = TERMS.index("in_s_per_byte"), TERMS.index("out_s_per_byte")
-# Tiles of a block, FMAs that take as long as one load of an operand, and divisions of K.
+# Tile edges of a block, FMAs that take as long as an operand's load, and divisions of K.
 TILES = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 64))
 LOAD_FMA, PIECES_OF_K = 16, (1, 4)
 # Classes of shapes, each with prediction intervals from its own errors.
 CLASSES = SQUARE, VECTOR, OTHER = ("square", "vector", "other")
 FAR_OCTAVES = 3.0  # from the nearest measured shape: a time beyond is extrapolated
-# Columns of the table predictors: of strict FP32, and of tensor cores.
+# Columns of the table predictors for strict FP32 and for tensor cores.
 HIGHEST = ("fp32_flop_per_s", "tensor_flop_per_s")
 LONG_S = 0.1  # kernels back to back reach only their sustained throughput from here
 STREAMED = "pinned"  # the location whose products run over streams

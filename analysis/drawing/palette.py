@@ -20,9 +20,9 @@ PURPLE = "#8a6fd1"
 TEAL = "#0090a8"
 RED = "#d14a3a"
 LEAF = "#5f8a00"
-# The first GPUs have no colour of a kernel family.
+# The first GPUs have colours that no kernel family has.
 _GPUS = (TEAL, RED, LEAF, OLIVE, PURPLE, BROWN, PINK, BLUE)
-# A ramp for matrix sizes.
+# A ramp of colours for matrix sizes.
 _RAMP = (
     "#9a4fc4",
     "#6a6ad6",

@@ -32,10 +32,10 @@ Draw = Callable[[Store, Devices], Figure | None]
 # Maximum number of GPUs with one panel each, and with one colour each. With more GPUs, a figure has
 # a panel for the first GPU only, or the first colours.
 MOST_PANELS, MOST_COLOURS = 6, 8
-# Ratio of the axis limits up to which ticks are evenly spaced, and up to which they are _FACTORS.
+# Up to these ratios of the axis limits, ticks are evenly spaced, or else at _FACTORS.
 _NEAR, _FAR = 2.0, 20.0
 _FACTORS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0)
-# Places of a text beside its point: alignments, and offset in points.
+# Where a text can be beside its point: alignments, and offset in points.
 _BESIDE = (
     ("left", "center", (9, 0)),
     ("right", "center", (-9, 0)),
@@ -54,7 +54,7 @@ def theme() -> AbstractContextManager[None]:
     settings |= {"axes.grid": True, "grid.alpha": 0.15, "hatch.linewidth": 0.6}
     settings |= {"axes.titlesize": 10, "axes.titleweight": "bold", "legend.frameon": False}
     settings |= {"axes.spines.top": False, "axes.spines.right": False}
-    # Names are user input: a dollar sign does not start mathematics.
+    # Names are user input, so a dollar sign must not start mathematics.
     return mpl.rc_context(settings | {"text.parse_math": False})
 
 

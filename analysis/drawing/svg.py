@@ -19,7 +19,7 @@ _SVG = "{http://www.w3.org/2000/svg}"
 _XLINK_HREF = "{http://www.w3.org/1999/xlink}href"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]")
 _REFERENCE = re.compile(r"(url\(#|^#)")
-# Two decimals of a point are enough.
+# Coordinates keep two decimals, which are enough.
 _DECIMALS = re.compile(r"(\d\.\d\d)\d+")
 _FONT = re.compile(r"font-family: [^;]*; ?")  # the root element sets the font once
 _UPRIGHT = re.compile(r"rotate\(-0 .*")  # rotation by 0 degrees
@@ -140,7 +140,7 @@ def _convert(element: ET.Element, prefix: str) -> None:
     if _UPRIGHT.match(element.get("transform", "")):
         del element.attrib["transform"]
     for key, value in list(element.attrib.items()):
-        # XML would escape each line break of a path.
+        # XML would escape every line break in a path, so they become spaces.
         flat = " ".join(value.split()).replace(INK, "currentColor")
         flat = flat.replace(PAPER, "var(--pico-background-color)")
         flat = _FONT.sub("", _DECIMALS.sub(r"\1", flat))

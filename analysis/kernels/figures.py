@@ -21,7 +21,7 @@ from kernels.catalog.entries import LIBRARIES, VARIANTS
 from kernels.catalog.walk import STEPS
 from kernels.products.shape import Shape
 
-# Kernels with a name in a figure: the steps of the walk, and libraries.
+# Kernels that are named in a figure: steps of the ladder's main line, and libraries.
 _NAMED = {*STEPS} | LIBRARIES
 _ANY_SHAPE = {name for name, entry in VARIANTS.items() if entry.origin == "L"}
 _MOST_BARS = 6

@@ -27,7 +27,7 @@ from kernels.catalog.entries import VARIANTS
 from kernels.catalog.variant import SEQUENTIAL
 from kernels.cubins.compile import architecture
 
-# Compared columns of a build and their texts, in sequence.
+# Columns of a build that are compared, in sequence, and their texts.
 _FACTS = (
     ("registers_per_thread", "registers per thread {}"),
     ("occupancy", "occupancy {} %"),

@@ -111,7 +111,7 @@ def _largest(counts: pd.DataFrame) -> dict[tuple[object, ...], dict[str, object]
 def intensities(product: Product, launch: Launch) -> dict[str, float | None]:
     """Return bank conflicts per request and FLOP per byte of one launch, from its counts."""
     theory, shape = launch.theory, product.shape
-    # A thread loads one element, or a float4 in G's exact builds.
+    # A load is of one element, or of a float4 in the exact builds of source G's kernels.
     of_vectors = product.entry.origin == "G" and launch.build == EXACT
     load_bytes = ELEMENTS[product.dtype].bytes * (VECTOR if of_vectors else 1)
     loaded = theory["global_load_accesses"] * load_bytes

@@ -15,7 +15,7 @@ from kernels.cubins.occupancy import LIMITS, WARP_SIZE
 from measurement.recording.recording import KERNEL
 
 _SM, _SHARED = "per_multiprocessor", "shared_bytes_per_block"
-# Limit, field of `CapabilityLimits`, attribute in the provenance.
+# Each limit: its name, its field of `CapabilityLimits`, its attribute in the provenance.
 _LIMITS: tuple[tuple[str, str | None, str | None], ...] = (
     ("threads per block", "max_threads_per_block", "max_threads_per_block"),
     ("threads per warp", None, "warp_size"),

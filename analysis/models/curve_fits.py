@@ -63,7 +63,7 @@ def _constants(data: Data, n: FloatArray, count: int) -> CurveFit:
     )
 
 
-# From log N and log times of one kernel (at least two), and log N to predict: log times.
+# A function from a kernel's log N and log times (two or more), and new log N, to log times.
 _Line = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 

@@ -21,7 +21,7 @@ from kernels.theory.cost import WARP
 MODELLED = ("naive", "buffered_column", "buffered_row", "block")
 # All kernels of source V, which models from M4 describe with the same constants.
 SOURCE_V = tuple(name for name, entry in VARIANTS.items() if entry.origin.startswith("V"))
-# Kernels whose warps access one cache line of global memory per lane.
+# Kernels in whose warps each lane accesses another cache line of global memory.
 _UNCOALESCED = ("naive", "buffered_column")
 _FAMILIES = ("naive", "buffered", "block")  # in the order of the arguments of `_by_kernel`
 

@@ -285,7 +285,7 @@ def _parameters(case: Case, one: Candidate, spread: Uncertainty) -> pd.DataFrame
     rows = [{"parameter": definitions.RHO, "unit": "", **_estimate(spread.ratio(above, below))}]
     for index, name in enumerate(names):
         row = {"parameter": name, "unit": "s", **_estimate(spread.parameter(index))}
-        # Work that all multiprocessors share would take one multiprocessor that many times as long.
+        # One multiprocessor alone would need that many times as long for the work.
         at_once = case.multiprocessors if name.startswith("c_") else 1
         rows.append(row | {"cycles": one.fit.theta[index] * at_once * case.clock_hz})
     return pd.DataFrame(rows).assign(model=one.model)

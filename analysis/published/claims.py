@@ -169,7 +169,7 @@ def claim_verdicts_table(claims: pd.DataFrame, sources: Iterable[MeasuredSource]
 
 def on_accesses(counts: pd.DataFrame) -> Iterator[ClaimRow]:
     """Yield the claims about arithmetic intensity and global accesses, tested by theory."""
-    # Kernels without their own source have padded matrices, with more loads than the product.
+    # Kernels without their own source have padded matrices, so they load more than needed.
     own_kernels = set(filter(has_own_source, VARIANTS))
     of_kernels = counts[counts["variant"].isin(own_kernels) & (counts["dtype"] == "float32")]
     loads: dict[Product, float] = {}

@@ -27,7 +27,7 @@ CACHE_RATE = Claim("a cache-optimised CPU does 5 to 6 GFLOP/s", "V", ABOUT, 5.5)
 BLOCKING = Claim("the speed of cache blocking depends strongly on the block size", "V", ABOVE, 2.0)
 OVER_NAIVE = Claim("a GPU is over 2000× faster than the naive CPU loop", "V", ABOVE, 2000.0)
 OVER_CACHE = Claim("a GPU is about 60× faster than a cache-optimised CPU", "V", ABOUT, 60.0)
-# By the start of a `WHOLE` of `analysis.cpu.split`.
+# Claims by the CPU stage (`STARTS`) over which `analysis.cpu.split` has a speedup.
 _WHOLES = {"naive": OVER_NAIVE, "source": OVER_CACHE}
 
 

@@ -11,7 +11,7 @@ from analysis.schema import bounded, interval_columns
 from kernels.catalog.entries import VARIANTS
 
 _SOURCE_V = {name for name, entry in VARIANTS.items() if entry.origin.startswith("V")}
-# A tile of 32×32 in shared memory: 2·32³ operations for 2·32² float32 loads.
+# FLOP per byte with tiles of 32×32 in shared memory: 2·32³ operations for 2·32² float32 loads.
 TILE_FLOP_PER_BYTE = 8.0
 # The kernel only, or an end-to-end run from one kind of host memory; and its time in the summary.
 _PARTS = {"kernel": "kernel", "pinned": "total", "pageable": "total"}

@@ -21,7 +21,7 @@ _SPEEDUP = ("speedup", "speedup_low", "speedup_high")
 _PRINTED = "published, GTX 770"
 # Range of most GPUs in the text of source V on its Figure 2, in GFLOP/s.
 _MOST_GPUS = (100, 300)
-# Columns of figure2.csv, with label and look.
+# Columns of figure2.csv that are drawn, with label and look.
 _PERFORMANCE = {
     "kernel": ("kernel-only", palette.MEMORY["kernel"]),
     "pinned": ("pinned memory", palette.MEMORY["pinned"]),

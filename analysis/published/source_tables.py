@@ -20,7 +20,7 @@ def _swept(name: str, block_sizes: tuple[int, ...]) -> Layout:
     return _NAIVE | {f"{name}_{block}": (f"gpu_{name}", block) for block in block_sizes}
 
 
-# The entries of each table; speedups are over the first.
+# The entries of each table; speedups are over the first entry.
 LAYOUTS: dict[int, Layout] = {
     1: _CPU_AND_GPU,
     2: _CPU_AND_GPU,

@@ -19,7 +19,7 @@ from base.paths import MAKE_REPORT
 
 _MOST_FAULTS = 20  # faults that are printed; more are only counted
 
-# Factors from the unit shown to the unit of the CSV.
+# Factors from a unit on the page to the unit in the CSV.
 _SCALES = {"p": 1e-12, "n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0, "M": 1e6, "G": 1e9, "T": 1e12}
 _UNITS = {p + u: f for p, f in _SCALES.items() for u in ("s", "FLOP/s", "FLOP/J", "B/s", "Hz", "J")}
 _UNITS |= dict.fromkeys(("", "×", "times", "°C", "W", "B"), 1.0)
@@ -28,7 +28,7 @@ _MACHINE = str.maketrans("−⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "--0123456789", "\
 _NUMBER = re.compile(r"(−?[\d\u202f.]+(?:×10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?|−?∞)[\u00a0 ]?(\S*)")
 _WORDS = {"True": "yes", "False": "no", "": "–"} | CEILINGS
 _NOT_TEXT = ("script", "style", "svg", "form", "noscript")
-# An element with the place of its value, and an optional interval after it.
+# An HTML element that names the place of its value, and an optional interval after it.
 _TRACED = re.compile(
     r'<\w+ data-(at|count)="([^"]*)"(?: data-(?:unit|where)="([^"]*)")?>([^<]*)</\w+>'
     r"(?:<small>([^<]*)</small>)?"

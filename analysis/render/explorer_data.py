@@ -25,7 +25,7 @@ from kernels.products.shape import Shape
 # explorer.js runs them in this order when the explorer is near the viewport.
 LIBRARIES = ("vendor/vega.min.js", "vendor/vega-lite.min.js", "vendor/vega-embed.min.js")
 
-# In microseconds, times with six digits are shortest.
+# Times are in microseconds, in which six digits are shortest.
 TIME_UNIT_S = 1e-6
 _DIGITS = 6
 _PARTS = ("total", "kernel", "h2d", "d2h")

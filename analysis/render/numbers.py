@@ -162,7 +162,7 @@ def show(value: float, unit: Unit, like: float) -> str:
         return _minus(f"{mantissa}×10{str(int(exponent)).translate(_RAISED)}")
     decimals = unit.digits - 1 - magnitude
     if like != value and like * unit.factor != 0 and math.isfinite(like):
-        # At most two more digits: a bound of 10 000 for a value of 1.23 needs no decimals.
+        # A bound has at most two more digits than its value: 10 000 next to 1.23 needs no decimals.
         wanted = unit.digits - 1 - math.floor(math.log10(abs(like * unit.factor)))
         decimals = min(wanted, decimals + 2)
     return _grouped(scaled, max(decimals, 0))

@@ -26,7 +26,7 @@ _ONLY = Markup(" The table shows <code>{}</code>; the CSV contains the other GPU
 # Columns that name the GPU of a row; a table uses the first of them that it has.
 _OWNERS = (("gpu",), ("gpu_a", "gpu_b"), ("source",), ("recording",))
 _TRUTH = {True: "yes", False: "no", None: numbers.ABSENT}
-# Columns of names, in a fixed-width font; those that also have the marks of their GPU.
+# Columns of names in a fixed-width font, and those of them that also show the GPU's mark.
 _MARKED = {"gpu", "recording", "source"}
 _CODE = {"variant", "after", "after_variant", "build", "architecture"} | _MARKED
 

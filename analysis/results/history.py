@@ -111,7 +111,7 @@ def _splits(values: FloatArray, least: float, largest_p: float) -> Iterator[tupl
         return  # the step would be two bad days next to a good one
     scales = np.median(_rest(values, place)), np.median(np.abs(np.diff(values))) / 2**0.5
     scale = NORMAL * max(*scales, 1e-6)
-    # Variance of the median of n normal values, relative to one value; exact for n = 1.
+    # Variance of the median of n normal values, relative to that of one; exact for n = 1.
     share = sum(np.pi / (2 * len(part) + np.pi - 2) for part in parts)
     distance = after - before
     p_value = 2 * len(places) * stdtr(len(values) - 2, -abs(distance) / scale / share**0.5)

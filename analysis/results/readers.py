@@ -71,7 +71,7 @@ def _nvbench(content: Any, path: Path) -> Rows:
                 raise StudyError(f"{path}: has no samples; run nvbench with --jsonbin FILE")
             fields = {item["name"]: item["value"] for item in tags[_SAMPLES]}
             file = path.parent / fields["filename"]
-            file = file if file.is_file() else Path(fields["filename"])  # older: of its folder
+            file = file if file.is_file() else Path(fields["filename"])  # older: a full path
             if not file.is_file():
                 raise StudyError(f"{file}: missing; copy it together with {path}")
             times = np.fromfile(file, "<f4").astype(float)

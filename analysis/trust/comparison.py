@@ -41,7 +41,7 @@ _QUANTITIES = {
 }
 _KEY = [name for name in CELL if name != "device"]
 _PAIR = ["recording_a", "gpu_a", "recording_b", "gpu_b", "kind", "quantity"]
-# State of a GPU, by column of the table telemetry, and its column for one side.
+# State of a GPU: columns of the table telemetry, and their names for one side.
 STATE = {
     "sm_clock_hz": "sm_clock_{}_hz",
     "temperature_max_celsius": "temperature_max_{}_celsius",

@@ -18,7 +18,7 @@ from analysis.stats.sessions import DEVICE_MEMORY, L2, LENGTHS
 from analysis.stats.significance import THRESHOLD, within
 from analysis.trust.comparison import GPU_KERNEL, ON_CPU, PAGEABLE, PINNED, medians, ratios
 
-# Label and look of each kind of cell and quantity.
+# The label and look of each kind of cell and quantity.
 _KINDS = {
     (GPU_KERNEL, "kernel"): ("kernel-only", Look(palette.GREEN, "o", "-")),
     (PINNED, "kernel"): ("kernel, pinned memory", Look(palette.BLUE, "o", "-")),

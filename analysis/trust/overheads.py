@@ -78,7 +78,7 @@ def _phases(source: MeasuredSource) -> pd.DataFrame:
     sessions = enumerate(source.recording.sessions)
     steps = [{**phase, "session": at} for at, session in sessions for phase in session["phases"]]
     listed = pd.DataFrame(steps, columns=columns)
-    # An interrupted phase has several steps.
+    # A phase that was interrupted has several rows.
     listed = listed.groupby(columns[:3], sort=False, as_index=False).sum()
     frames = []
     for (at, device), rows in source.own(listed).groupby(["session", "device"], sort=False):

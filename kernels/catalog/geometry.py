@@ -102,7 +102,7 @@ def _padded_before(shape: Shape) -> bool:
     return words < 4 and max(shape.n, shape.k) > 900 * words
 
 
-# A block stores 64 x 64 words. The bulk tensor copy engine needs rows at multiples of 16 bytes.
+# A block pads 64 x 64 words, because bulk tensor copies need rows at multiples of 16 bytes.
 PADDED_ROWS = DeviceStep(
     "pad_rows",
     256,

@@ -16,7 +16,7 @@ from kernels.products.shape import Shape
 Array = npt.NDArray[Any]
 # Edge of the parts in which a matrix is transposed.
 _PART = 64
-# Fills its second argument from its first; both are (batch, rows, columns).
+# A function that fills its second argument from its first; both are (batch, rows, columns).
 Fill = Callable[[Array, Array], None]
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from kernels.catalog.product import Product
 from kernels.products.shape import MOST_ELEMENTS
 
-# The first compute capability whose tensor cores run `sgemm_tensor`.
+# The lowest compute capability whose tensor cores can run `sgemm_tensor`.
 _TENSOR_CORES = (8, 0)
 
 

@@ -23,7 +23,7 @@ _NUMBA_KERNEL = re.compile(r"(?:numba\.)?cuda\.jit\b")
 _GPU_OBJECTS = ("RawKernel", "RawModule", "ElementwiseKernel", "load_inline", "get_function")
 _PRODUCT = re.compile(r"mat_?mul|gemm|multiply|product|(?:^|_)(?:mm|dot|mul)(?:_|$)", re.IGNORECASE)
 _OTHER_PURPOSE = re.compile(r"test|check|bench|verify|compare|main|plot|profile|ref", re.IGNORECASE)
-# Names of two parameters that may be matrices, if that of the function says nothing.
+# Names of two parameters that suggest matrices, if the function's name does not.
 _MATRIX = re.compile(
     r"(?:d_|dev_)?(?:[abxyw]|left|right|lhs|rhs|input|other|weight|mat_?[12ab]|m[12])(?:_\w+)?",
     re.IGNORECASE,

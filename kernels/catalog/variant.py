@@ -35,7 +35,7 @@ class Launch:
         return math.prod(self.grid)
 
 
-# Rows of C, columns of C, and K per iteration of a block.
+# A tile: rows of C, columns of C, and K per iteration of a block.
 Tile = tuple[int, int, int]
 
 # Flow of an end-to-end run: copies and kernel one after the other, each enqueued by its own call;
@@ -105,7 +105,7 @@ class Variant:
     # Significant binary digits of the operands: an operand is rounded to nearest with at least
     # these.
     digits: int = FLOAT.digits
-    # K per sum of the tensor cores.
+    # How many products the tensor cores sum at a time (K).
     tensor_steps: int = 64
     # The only compute capability that has the kernel's instructions; None: no such limit.
     only_capability: tuple[int, int] | None = None

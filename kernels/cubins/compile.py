@@ -22,7 +22,7 @@ from kernels.cubins.toolchain import find_disassembler, list_architectures, nvcc
 from kernels.theory.tiles import number_of
 
 FLAGS = ["-O3", "-std=c++17", "-Xptxas", "-v"]
-# Code that reads the compiler's results.
+# Modules that read the compiler's output: a change of them invalidates stored cubins.
 _READERS = ("kernels/cubins/compile.py", "kernels/cubins/machine_code.py")
 
 _OLDEST_OF_CUDA_12 = 50  # CUDA 13.0 dropped all architectures before sm_75
@@ -124,7 +124,7 @@ def build_cubin(nvcc: Path, build: Build, architecture: str, out: Path) -> Build
         source = ROOT / build.source
         words, place = command(nvcc, build, architecture, temporary), None
         if not _PLAIN.fullmatch(f"{source}{temporary}"):
-            # nvcc hands its arguments to a shell: the names of files must be plain.
+            # nvcc passes its arguments to a shell, so file names must not have special characters.
             shutil.copy(source, Path(folder) / "kernel.cu")
             words[-2:], place = ["kernel.cubin", "kernel.cu"], folder
         done = subprocess.run(words, cwd=place, capture_output=True, text=True, check=False)

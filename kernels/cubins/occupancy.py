@@ -10,7 +10,7 @@ from base.errors import StudyError
 
 WARP_SIZE = 32
 _KIB = 1024
-# Limiters of occupancy; among equals, the first one is reported.
+# Limiters of occupancy; of several equal ones, the first is reported.
 LIMITERS = ("warps", "blocks", "registers", "shared memory")
 
 

@@ -31,7 +31,7 @@ SEED = 1
 # What C and shared memory contain before a launch, by mode: a kernel that depends on it differs.
 FILLS: dict[Mode, int] = {"counted": POISON_WORD, "separate": 0, "fused": 1}
 _MAP_NORESERVE = 0x4000  # a flag of Linux for which Python has no name
-# Ends of a message on elements that differ from the reference.
+# How a message about elements that differ from the reference ends.
 WRONG = "are wrong"
 OTHER_ORDER = (
     "differ: the product differs from the reference's order of summation but is within the error "

@@ -45,7 +45,7 @@ _HEADERS, _SEVERAL = ("copies.h", "cuda.h", "ptx.h"), 4
 _RUNTIME_SOURCES = ("runtime.cpp", "accesses.cpp", "numbers.cpp", "tensor.cpp")
 _RUNTIME = ["-O3", "-ffp-contract=off"]  # with -O2, counted runs would take a tenth more time
 _MODE_FLAGS: dict[Mode, list[str]] = {
-    # -O1 would split vectors and merge accesses.
+    # No -O1, which would split vectors and merge accesses.
     "counted": [
         "-O0",
         "-gdwarf-4",
@@ -57,7 +57,7 @@ _MODE_FLAGS: dict[Mode, list[str]] = {
         "tsan-instrument-func-entry-exit=0",
         "-fsanitize-coverage=trace-pc",
     ],
-    # -O2 would take a quarter longer to compile.
+    # No -O2, which would take a quarter longer to compile.
     "separate": ["-O1", "-ffp-contract=off"],
     # Products are fused among the expensive optimizations. Without the parameter, GCC 13 and later
     # do not fuse chains of sums.
@@ -195,7 +195,7 @@ def preprocessed(text: str, *macros: str) -> Preprocessed:
     command = [str(find_gxx()), *macros, "-E", "-dD", "-nostdinc", "-x", "c++", "-"]
     source = _INCLUDED.sub("", text)
     done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
-    _, first, rest = done.stdout.partition('# 1 "<stdin>"\n')  # what precedes is that of g++
+    _, first, rest = done.stdout.partition('# 1 "<stdin>"\n')  # before it are g++'s own
     directive = re.compile(r"^#(?:define|undef) .*$", re.MULTILINE)
     errors = done.stderr if done.returncode else ""
     return Preprocessed(
@@ -286,7 +286,7 @@ def build_kernel(
         *(f"-D{array}=smem" for array in {*_DYNAMIC_SHARED.findall(code)} - {"smem"}),
         f'-DSOURCE="{SOURCE_NAME}"',
     ]
-    # The kernel finds its runtime in its own folder. The runtime replaces the sanitizer's library.
+    # A kernel's library finds the runtime in its folder. The runtime replaces the sanitizer's.
     linking = [
         "-Wl,--no-as-needed",
         f"-l:{runtime.name}",
@@ -342,7 +342,7 @@ def _launch_bounds(name: str, code: str) -> str:
     return " ".join(split(inside, ",")[0].split())
 
 
-# Undefined weak symbols of every library of g++.
+# Undefined weak symbols that every library built by g++ has.
 _WEAK = {"__gmon_start__", "__cxa_finalize"}
 _WEAK |= {"_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable"}
 
@@ -380,7 +380,7 @@ def _build(
         whole = Path(temporary) / "whole.so"
         for key, text in texts.items():
             whole.with_name(key).write_bytes(text)
-        # The folder is no input: the runtime's name has its digest.
+        # The folder does not affect the digest, because the name of the runtime contains its own.
         linked = [f"-L{folder}", *linking, "-Wl,--no-undefined", f"-Wl,-soname,{out.name}"]
         inputs = [f"-I{temporary}", "-shared", *map(str, sources)]
         _compile([find_gxx(), *compiling, *inputs, *linked, "-o", whole], headers)

@@ -152,7 +152,7 @@ def count_all(
         rows = [part.partition("\n")[2] for part in parts]
         write_atomic(folder / f"{wanted.stem}.csv", "".join([table([]), *rows]))
 
-    # The longest first, so that no worker is left with a long table at the end.
+    # The longest tables come first, so that no worker is left with one at the end.
     run_all(one, sorted(tables, key=_work, reverse=True), workers, announce)
 
 

@@ -45,7 +45,7 @@ _TYPES = {
     "s64": "long long",
     "pred": "bool",
 }
-# Name and elements of vectors, by bytes of an element.
+# Type name and element type of vectors, by bytes per element.
 _VECTORS = {4: ("uint", "unsigned"), 8: ("ulonglong", "unsigned long long")}
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^", "shl": "<<"}
 _OPERATORS |= {"shr": ">>"}
@@ -54,7 +54,7 @@ _FUNCTIONS = {"float": "{}f", "__half": "h{}", "__half2": "h2{}", "int": "{}", "
 _SHUFFLES = {"bfly": "_xor", "up": "_up", "down": "_down", "idx": ""}
 _COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _COMPARED |= {"lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
-# Bytes and name of the operands of a product on tensor cores.
+# Element size in bytes and type name of the operands of a tensor-core product.
 _FACTORS = {"f16": (2, "HOST_F16"), "bf16": (2, "HOST_BF16"), "tf32": (4, "HOST_TF32")}
 _FACTORS |= {"s8": (1, "HOST_S8"), "u8": (1, "HOST_U8")}
 

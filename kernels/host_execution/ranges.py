@@ -88,7 +88,7 @@ def write(out: Path, folder: Path = BUILDS) -> None:
 
 def _errors(c: Array, a: Array, b: Array) -> dict[str, float]:
     expected, bound = reference(a, b)
-    unit = bound * (1 / a.shape[-1] - _UNIT)  # the bound is k units over 1 - k units
+    unit = bound * (1 / a.shape[-1] - _UNIT)  # the bound is k·u/(1 − k·u), from which u follows
     both = np.isfinite(c) & np.isfinite(expected)
     worst = float(np.max(np.abs(c - expected)[both] / unit[both]))
     return {"worst_units": worst, "nonfinite_wrong": int((_kind(c) != _kind(expected)).sum())}

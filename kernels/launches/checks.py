@@ -40,7 +40,7 @@ ANY = 32  # assumed edge of a block's tile if the grid does not reveal it
 _FACTORS: Factors = (-0.75, 1.5)
 _FLOAT_DIGITS = 24
 _OF_THREADS = (Outcome.RACES, Outcome.CROWDED)  # faults that do not depend on the sizes
-_PADDING = 16  # elements: rows stay aligned for vectors
+_PADDING = 16  # padding in elements, such that rows stay aligned for vectors
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def check(
     likeliest: Judged | None = None
     fixed = library.fixed_shape()
     tried = [each.typed(library) for each in readings(source)]
-    for reading in tried:  # it grows
+    for reading in tried:  # the list grows in the loop
         edges = (1, 1) if fixed else tile_of(library, source, reading)
         if edges is None and not is_declared:
             continue
@@ -156,7 +156,7 @@ def _for_large_multiples(source: Source, library: Library, judged: Judged) -> Ju
         launched = configured(source, library, reading, wide)
         if judged.is_fixed or prod(launched.grid) * prod(launched.block) > _MOST_THREADS // 8:
             return None
-        # First with checks of the bounds: without them, a wrong kernel stores into other memory.
+        # Bounds are checked first, because without checks a wrong kernel stores into other memory.
         outcome, trial = Trial(library, reading).outcome(least)
         if outcome is not Outcome.RIGHT or trial.fault(least, 2):
             continue
@@ -213,7 +213,7 @@ def tile_of(library: Library, source: Source, reading: Reading) -> tuple[int, in
     columns = _first_growth(lambda n: blocks(LARGE_SHAPE, n)) if grows[1] else ANY
     whole = (LARGE_SHAPE // rows) * (LARGE_SHAPE // columns)
     if all(grows) and not whole <= base <= -(-LARGE_SHAPE // rows) * -(-LARGE_SHAPE // columns):
-        columns = max(1, round(LARGE_SHAPE * LARGE_SHAPE / base / rows))  # one axis has both
+        columns = max(1, round(LARGE_SHAPE * LARGE_SHAPE / base / rows))  # blocks in one axis
     return rows, columns
 
 
@@ -300,11 +300,11 @@ def at_large_sizes(judged: Judged) -> Judged:
         return judged
     source, reading = judged.source, judged.reading
     right, last = list[Shape](), None
-    # A guess has a thread per element; a loop over blocks would go on behind the last index.
+    # A guess has a thread per element, so a loop over blocks would run beyond the last index.
     is_overfull = judged.is_guessed and source.takes_any_grid
     if len(source.launches) == 1 and not (reading.has_addend or is_overfull):
         right, last = LastBlocks.of(source, reading, judged.multiple, *judged.tile).fault()
-    # Optimised and without counts: other runs have checked the bounds.
+    # An optimised build without counts suffices, because other runs have checked the bounds.
     library = source.library("separate")
     large = _many_blocks(judged, library, is_small=bool(right))
     fault = Fault(last) if last else Trial(library, reading).fault(large, LARGE)

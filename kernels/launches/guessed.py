@@ -123,11 +123,11 @@ def _fitting(
                 if outcome is Outcome.RIGHT:
                     return geometry, reading.numbers, True
     assert best is not None
-    # Other numbers of a template would need other threads.
+    # Other template arguments would need another number of threads.
     has_numbers = any(each.startswith("constexpr") for each in guess.declarations)
     is_by_blocks = takes_any_block and best[0] is not Outcome.SPARSE
     is_sure = (is_divided or is_by_blocks) and not guess.declarations
-    # More shared memory than a guess gives would allow other threads.
+    # With more shared memory than a guess has, another number of threads might be right.
     is_short = bool(guess.shared) and best[0] in (Outcome.OUTSIDE, Outcome.FAULTY)
     is_crowded = best[0] is Outcome.CROWDED or is_short
     is_own = best[0] <= Outcome.RACES or (is_sure and not is_crowded)

@@ -12,7 +12,7 @@ from kernels.launches.repository import sources
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">][^\n]*', re.MULTILINE)
 _MARKER = re.compile(r'^# (\d+) "<stdin>"[^\n]*', re.MULTILINE)
 _MOST_DEPTH = 8
-# Around the text of a source in that of a file that includes it.
+# Marks around the text of the user's source in a file that includes it.
 BEGIN, END = "// Begin of the source.\n", "// End of the source.\n"
 
 

@@ -27,7 +27,7 @@ _BOUNDS = re.compile(r"__launch_bounds__\s*\(")
 _DEFAULT_EDGE, _DEFAULTS = "16", {"bool": "false"}
 TYPES = ("typename", "class")
 _DYNAMIC_SHARED = ", 48 * 1024"  # the most that a block may use without requesting more
-# Numbers that public kernels give to their templates, by name; the sets fit each other.
+# Template arguments of public kernels by name; the values of a set fit each other.
 _BLOCK_EDGE = r"(?:block|tile)?_?(?:size|dim|width|edge)?_?[xy]?|t[sw]|bs|block_?size|tile_?\w*"
 _SETS = (
     {r"b[mn]": "64", "bk": "8", r"t[mn]": "8", _BLOCK_EDGE: "16"},
@@ -67,7 +67,7 @@ class Guess:
     declarations: tuple[str, ...]
     probe: Launch
     uses_y: tuple[bool, bool]  # whether the kernel uses blockIdx.y, and threadIdx.y
-    shared: str = ""  # bytes of dynamic shared memory, behind a comma
+    shared: str = ""  # bytes of dynamic shared memory, after a comma
 
     def launch(self, geometry: "Geometry", numbers: Mapping[str, str]) -> Launch:
         """Return the launch as a person would write it; `numbers` says what each number means.

@@ -75,7 +75,7 @@ class LastBlocks:
             if not len(stored) or self._compare(shape, rows, columns):
                 return [], None
             right.append(shape)
-            # A block that computes parts of rows or columns has more elements, too.
+            # Parts of rows or columns would also give a block more elements.
             power = 1 + max(0.0, log(len(stored) / max(1, fewer), edge / several.n))
             most = edge * (_SECONDS / (process_time() - begin)) ** (1 / power)
             sizes = (min(largest, -(-size // self.step) * self.step) for size in _LARGE)

@@ -30,7 +30,7 @@ def text_of(path: Path, folders: Sequence[Path] = (), defines: Sequence[str] = (
     text = with_defines(with_pointers(text), defines)
     is_hidden = not kernels_of(text) or (
         "<<<" in blanked(text) and not launches(text)
-    )  # declared by a macro
+    )  # kernels can be declared by a macro
     return with_macros(text) if is_hidden and "__global__" in text else text
 
 
@@ -87,7 +87,7 @@ def judged_or_assumed(
     except (NotSupported, LimitReached, CompilerError) as error:
         yield f"not checked on the CPU: {error}"
         launched = list[Judged]()
-        with suppress(NotSupported):  # by name
+        with suppress(NotSupported):  # other kernels of the file, by name
             launched = unjudged(path, text_of(path, folders, defines), option, kernel)
         return launched, error
     return verdicts, None

@@ -15,7 +15,7 @@ _IGNORED = re.compile(
     re.DOTALL,
 )
 _DIRECTIVE = re.compile(r"[ \t]*#(?:\\\r?\n|[^\n])*")
-# Blocks whose contents are pieces of their own.
+# Beginnings of blocks, such as namespaces, whose contents are separate pieces.
 _TRANSPARENT = re.compile(r'(?:extern\s+"[^"]*"|(?:inline\s+)?namespace\b[\w\s:]*)\s*$')
 _CONDITION = re.compile(
     r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b\s*(.*?)\s*(?://.*|/\*.*)?$", re.MULTILINE

@@ -38,7 +38,7 @@ _OF_NVCC = re.compile(
     r"cuda(?:_\w+)?\.h|cuda/[\w/]+|cooperative_groups(?:/\w+)?\.h|mma\.h|sm_\w+\.h|\w+_types\.h|"
     r"(?:assert|float|limits|math|std\w+|string)\.h|[a-z_]+"
 )
-_WORDS = "#include <cstdint>\n"  # which headers of libraries include
+_WORDS = "#include <cstdint>\n"  # libraries' headers would include it
 _ALIGNMENT = 256  # alignment in bytes of memory that steps allocate
 _SIZE = 1024  # used if the file fixes the sizes of its program
 _DTYPES = {"float": "float32", "double": "float64", "int": "int32", "unsigned": "int32"}

@@ -22,7 +22,7 @@ from kernels.products.shape import Shape
 
 Layout = tuple[bool, bool, bool]  # whether A, B and C are column-major
 ROWS: Layout = (False, False, False)
-# What the product is called.
+# What the product is called in verdicts.
 LAYOUTS: dict[Layout, str] = {
     ROWS: "",
     (True, True, True): "column-major matrices",
@@ -359,7 +359,7 @@ class Reading:
 
     def word(self, shape: Shape, row: int, column: int) -> int:
         """Return the index of an element's first word in C, as in `Run.stored_by`."""
-        if self.layout[2]:  # rows are numbered through all products
+        if self.layout[2]:  # row numbers continue through all products of a batch
             before, place = divmod(row, shape.m)
             line = before * shape.n + column
         else:

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 _SUFFIXES = (".cu", ".cuh", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl")
-# At the top of a repository; without ``.git``, the highest folder with one of them.
+# Files at the top of a repository; without ``.git``, the highest folder with one of them counts.
 _MARKS = ("README.md", "LICENSE", "Makefile", "CMakeLists.txt")
 _LEVELS = 5
 MOST_BYTES = 1 << 18  # of a file that is searched

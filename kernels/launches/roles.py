@@ -9,10 +9,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 _MOST_NAMES = 4  # for up to so many names, all orders are tried
-# Of C = A·B with A M×K and B K×N.
+# The edges of C = A·B, where A is M×K and B is K×N.
 SIZES = ("M", "N", "K")
 MATRICES = ("A", "B", "C")
-# A number that is two equal sizes, and the third size.
+# Pairs of sizes that one number can be, and the third size.
 EQUAL = {"MN": "K", "NK": "M"}
 # Further pointers: the C of D = α·A·B + β·C, whose D is called C then, and memory for steps.
 ADDEND, WORKSPACE = "ADDEND", "WORKSPACE"
@@ -35,7 +35,7 @@ _LEADING = {
     f"LD{matrix}": rf"ld_?{matrix.lower()}|{matrix.lower()}_?ld|stride_?{matrix.lower()}"
     for matrix in "ABC"
 }
-# Names of a number of products (a batch) or of rows.
+# Names that mean a number of products (a batch) or of rows.
 _COUNT = r"(?:n|num|no)?_?batch\w*|b|bsz?"
 _FACTORS = {"ALPHA": r"\w*alpha\w*", "BETA": r"\w*beta\w*", "STREAM": "stream"}
 _DECORATION = re.compile(

@@ -31,7 +31,7 @@ def whole_tiles(tile: tuple[int, int], reading: Reading) -> Shape:
         square = Shape.square(edge * max(2, -(-WIDE // edge)))
         return replace(square, batch=products)
     shape = Shape(products, 2 * rows if rows <= columns else rows, 2 * columns, DEEP)
-    # In a batch, no two matrices have the same number of elements.
+    # In a batch, A, B and C have different numbers of elements.
     return replace(shape, n=3 * columns, k=_DEEP_BATCH) if reading.is_batched else shape
 
 

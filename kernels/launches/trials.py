@@ -16,11 +16,11 @@ from kernels.products.matrices import POISON_WORD
 from kernels.products.shape import Shape
 
 Geometry = tuple[Sequence[int], Sequence[int]]  # (sizes of the grid, sizes of the block)
-# Rounding of 16-bit operands, and of TF32.
+# The roundoff of 16-bit operands, and that of TF32.
 _LOW_PRECISION = 2.0**-9
-# What g++ stores to variables that are not initialised, as float and as int: -1.69e38.
+# The pattern in variables without initial value under g++; as a float it is -1.69e38.
 _LARGEST_SUM, _PATTERN, _NEAR = 1e37, -0x01010102, 1 << 20
-# Other contents of shared memory than NaN.
+# Contents of shared memory before a block, other than NaN.
 _FILLS = (0, 1, 0x40000000)
 _SHORTEST = 32  # length of a sum so short that every loop must end
 _NO_VALUE = "a variable is used before it has a value"

@@ -34,7 +34,7 @@ from kernels.launches.structs import matrix_count
 # A kernel that multiplies loops over its sums, or lets hardware do so, or adds up products.
 _CAN_MULTIPLY = re.compile(r"\b(?:for|while|do|goto)\b|mma|atomicAdd\s*\([^;]*\*")
 _SOME_BLOCKS = 132  # as many as an H100 has multiprocessors
-# Of elements, in a template's arguments.
+# Template arguments that are element types.
 _OTHER_TYPES = re.compile(r"\b(?:\w*half|\w*bfloat16|double|u?int\d*(?:_t)?|char|complex)\b")
 
 

@@ -40,7 +40,7 @@ class Stored:
 
 
 FLOAT = Stored("float", np.float32, 24)
-# By the letters of `host_element` in launch.h.
+# Types by the letter that `host_element` in launch.h gives them.
 STORED = {
     "f": FLOAT,
     "d": Stored("double", np.float64, 53),

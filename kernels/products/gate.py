@@ -72,7 +72,7 @@ def evaluate(
     error, allowed = float(abs(product[at] - expected[at])), float(multiple * bound[at])
     reason = None
     if failures:
-        # Integers in full: numbers that differ in their last digits must look different.
+        # Integers are printed in full, because numbers may differ only in their last digits.
         form = ".0f" if np.issubdtype(product.dtype, np.integer) else "g"
         reason = (
             f"{failures} of {product.size} elements wrong; worst C{at} = {product[at]:{form}}, "

@@ -11,15 +11,15 @@ from base.errors import StudyError
 from kernels.products.elements import ELEMENTS, exact
 from kernels.products.shape import Shape
 
-# Any element type; (batch, rows, columns).
+# An array (batch, rows, columns) of any element type.
 Matrix = npt.NDArray[Any]
 Reference = npt.NDArray[np.float64]
-# Element type and shape of a product.
+# A problem: the element type and the shape of a product.
 Problem = tuple[str, Shape]
 
 # Fills C before a kernel runs: NaN as float32 and, in two words, as float64.
 POISON_WORD = 0x7FFFFFFF
-# 1e9 as float32: for kernels that multiply C by zero.
+# 1e9 as float32, to fill C for kernels that multiply C by zero.
 FINITE_POISON_WORD = 0x4E6E6B28
 # In float64, sums of this many products of two 16-bit numbers are exact.
 _EXACT_SUMS = 1 << 20

@@ -13,7 +13,7 @@ from math import gcd
 from kernels.theory.addresses import ONE_BY_ONE, KernelAccesses, Walk, in_rows, shifted
 from kernels.theory.cost import Access, alike, along_x, along_y
 
-OUTER_ROWS, OUTER_COLUMNS = 16, 64  # of C, per block of outer_product and its successors
+OUTER_ROWS, OUTER_COLUMNS = 16, 64  # of C per block of outer_product and later steps
 
 
 # ---- One element of C per thread, from global memory

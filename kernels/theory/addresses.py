@@ -6,7 +6,7 @@ from math import prod
 from kernels.products.shape import Shape
 from kernels.theory.cost import Access, Axis, GlobalAccess, OfThread, SharedAccess, alike
 
-# A walk along rows, columns or k: the edge of a tile, and the thread's position in it.
+# A walk along rows, columns or k: the edge of a tile, and a thread's position in the tile.
 Walk = tuple[int, OfThread]
 
 ONE_BY_ONE: Walk = (1, alike)

@@ -209,7 +209,7 @@ def _distinct(values: Lanes, active: npt.NDArray[np.bool_]) -> tuple[Lanes, npt.
 
 # ---- Global memory
 
-# Number of starts by their element within a cache line.
+# Numbers of starts, by the position of their element in a cache line.
 _Begins = Counter[int]
 
 

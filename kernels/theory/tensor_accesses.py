@@ -18,7 +18,7 @@ def sgemm_tensor(kernel: KernelAccesses, _: None) -> list[Access]:
     """
     edge, steps, pitch = TENSOR_TILE, TENSOR_STEPS, 2 * TENSOR_TILE + 4
     tiles = kernel.tiles(steps)
-    # Starts of accesses to four elements.
+    # Offsets of the separate accesses to four elements.
     singles = range(VECTOR) if kernel.shape.n % VECTOR else (0,)
 
     def eighth(x: Lanes, _y: Lanes) -> Lanes:
@@ -48,8 +48,8 @@ def sgemm_tensor(kernel: KernelAccesses, _: None) -> list[Access]:
     def in_part(line: OfThread, chunk: OfThread) -> OfThread:
         return lambda x, y: line(x, y) * steps // 2 + (chunk(x, y) ^ line(x, y) % 8) * 4
 
-    halves = (0, steps // 2)  # of the K of a tile
-    parts = 2 * 4 * tiles  # high and low parts, of four rows or columns
+    halves = (0, steps // 2)  # first and second half of the tile's steps of k
+    parts = 2 * 4 * tiles  # accesses to high and low parts, of four rows or columns
     return [
         *(
             kernel.load_a(
@@ -67,15 +67,15 @@ def sgemm_tensor(kernel: KernelAccesses, _: None) -> list[Access]:
             )
             for i, half, j in product(range(4), halves, singles)
         ),
-        kernel.store_shared(along_x, 3),  # scales, twice, and ratios
-        kernel.store_shared(in_rows(pitch, eighth, a_row), 4),  # maxima
+        kernel.store_shared(along_x, 3),  # stores of scales (twice) and ratios
+        kernel.store_shared(in_rows(pitch, eighth, a_row), 4),  # stores of maxima
         kernel.store_shared(in_rows(pitch, b_chunk, b_column), 1, VECTOR),
-        kernel.load_shared(along_x, 8 + 1),  # maxima, and a scale
+        kernel.load_shared(along_x, 8 + 1),  # loads of maxima, and of a scale
         kernel.load_shared(a_row, 4 * tiles),  # scales
         kernel.load_shared(b_column, tiles, VECTOR),
         kernel.store_shared(in_part(a_row, eighth), parts, VECTOR),
         kernel.store_shared(in_part(b_line, b_chunk), parts, VECTOR),
-        kernel.load_shared(c_row, 8),  # scales, for each eight elements of C
+        kernel.load_shared(c_row, 8),  # loads of scales, one per eight elements of C
         kernel.load_shared(c_column, 64, run=8),
         *(
             kernel.store_c(

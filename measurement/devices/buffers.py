@@ -13,7 +13,7 @@ from measurement.devices.second_check import SAME, Change
 from study.cells import Cell
 
 Bytes = npt.NDArray[np.uint8]
-# Allocates that many bytes of host memory.
+# A function that allocates so many bytes of host memory.
 Allocate = Callable[[int], Bytes]
 # A host step: (function, source, target).
 HostStepCall = tuple[Fill, Matrix, Matrix]

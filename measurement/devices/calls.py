@@ -190,7 +190,7 @@ def _with_numba(
     if facts.form == "returns":
         values = result.copy_to_host() if hasattr(result, "copy_to_host") else result
         product.copy_to_device(np.ascontiguousarray(values, np.float32), stream=ours)
-        ours.synchronize()  # the copy reads memory that ends here
+        ours.synchronize()  # the copy reads memory that is freed at the end of this function
 
 
 def _grid(facts: CallFacts, m: int, n: int) -> tuple[int, ...]:

@@ -42,7 +42,7 @@ class Ceiling:
     threads: int | None = None
 
 
-# Quantity, host memory, size in bytes, value.
+# (quantity, host memory, size in bytes, value) of one measurement.
 CeilingRow = tuple[str, str | None, int | None, float]
 Measurement = Callable[[], list[CeilingRow]]
 
@@ -130,7 +130,7 @@ class _ProbedGpu:
         self._tiles = self._on_device(tiles_bytes)
         cuda.memset_d32(self._tiles, 0, tiles_bytes // 4)
         for buffer in self._host.values():
-            buffer.fill(1)  # untouched pages are not in memory
+            buffer.fill(1)  # pages are mapped only when touched
 
     def measurements(self) -> Iterator[Measurement]:
         """Yield the measurements of one round."""

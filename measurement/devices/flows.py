@@ -22,7 +22,7 @@ _POINTER = ctypes.c_void_p
 _PERSISTING_L2_SIZE, _ACCESS_WINDOW, _ATTRIBUTE_BYTES = 6, 1, 64
 
 
-# Gets the number of rows of a piece, the device addresses of its rows of A and C, and a stream.
+# A function of a piece's number of rows, device addresses of its rows of A and C, and a stream.
 Launcher = Callable[[int, int, int, Any], Callable[[], None]]
 
 

@@ -126,7 +126,7 @@ class GpuSession(DeviceSession):
         self._bytes = [min(size, free_bytes // 3) for size in largest]
         self._on_device = [cuda.mem_alloc(size) for size in self._bytes]
         for buffer, size in zip(self._on_device, self._bytes, strict=True):
-            # A kernel that reads behind a matrix gets NaN, not the zeros of new memory.
+            # A kernel that reads beyond a matrix then gets NaN instead of the zeros of new memory.
             cuda.memset_d32_async(buffer, POISON_WORD, size // 4, self._stream)
         parts = (self._cubins, self.limits, self._stream, self._on_device)
         self._launches = Launches(cuda, *parts)
@@ -384,7 +384,7 @@ class GpuSession(DeviceSession):
                     for _ in range(queued):
                         launch()
                     launches += queued
-                    # One batch is enqueued while the host waits for the batch before.
+                    # One batch is enqueued while the host waits for the previous one.
                     ends.reverse()
                     ends[0].record(self._stream)
                     while launches > queued and not ends[1].query():

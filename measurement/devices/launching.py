@@ -19,9 +19,9 @@ from measurement.devices.flows import has_context
 if TYPE_CHECKING:
     from kernels.launches.program import Packed
 
-# Formats of words in the arguments of a kernel, by their bytes.
+# Format characters of the words in kernel arguments, by size in bytes.
 _FORMATS = {8: "q", 4: "i", 2: "h", 1: "b"}
-# Its arguments are numbers of bytes, see `Launches.of`.
+# A function that launches a kernel; its arguments are offsets in bytes (`Launches.of`).
 Launch = Callable[..., None]
 
 

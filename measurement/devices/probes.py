@@ -37,7 +37,7 @@ TENSOR_FLOP = 2 * 64 * 128 * 64 // 4 * TENSOR_STEPS * (THREADS // 32)  # per blo
 
 CHAINS = 8  # (source)
 FMA_STEPS = 2**17
-# The values converge to 2 and their sum to 16, so the threshold −1 is never reached.
+# The values converge to 2 and their sum to 16, so the sum never equals −1.
 FMA_ARGUMENTS = (0.5, 1.0, FMA_STEPS, -1.0)
 FMA_FLOP = 2 * CHAINS * FMA_STEPS * THREADS  # per block
 

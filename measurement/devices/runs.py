@@ -17,7 +17,7 @@ from measurement.devices.staging import Staged
 from measurement.devices.two_gpus import TwoGpus
 from study.cells import Cell
 
-# Gets a stream and returns a launch of the work on B.
+# A function that gets a stream and returns a launch of the work on B.
 _Prepare = Callable[[Any], Callable[[], None]]
 
 

@@ -98,7 +98,7 @@ def rows_of(open_session: _Open, cells: list[Cell], seed: int) -> Iterator[dict[
         a, b = inputs.pair(_DTYPE, shape)
         make(a, b)
         expected, bound = reference(a, b)
-        unit = bound * (1 / shape.k - _UNIT)  # the bound is k units over 1 - k units
+        unit = bound * (1 / shape.k - _UNIT)  # the bound is k·u/(1 − k·u), from which u follows
         with open_session(inputs) as session:
             for cell in cells:
                 if session.not_launchable(cell):

@@ -49,7 +49,7 @@ def measure(name: str, attempt: Path, hardware: Host) -> Path:
             raise StudyError(
                 f"this GPU needs Slurm; run `snakemake report --workflow-profile {PROFILE}`"
             )
-        # Slurm may bind the step to one CPU, the number that Snakemake requested.
+        # Snakemake requests one CPU, so Slurm may have bound the step to one.
         os.sched_setaffinity(0, range(os.cpu_count() or 1))
         if not hardware.select("auto"):
             raise StudyError("CUDA finds no GPU on this node; check `nvidia-smi` there")

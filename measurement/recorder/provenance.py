@@ -38,7 +38,7 @@ from measurement.recording.schema import check_text
 _STUDY = [*FOLDERS, "Snakefile", "pyproject.toml", "uv.lock", "data/published"]
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _CPUS = Path("/proc/cpuinfo")
-# Names in a recording; a virtual machine often hides the name of the model.
+# Keys of /proc/cpuinfo by name in a recording; virtual machines often hide the model's name.
 _CPU_IDENTITY = {"cpu_family": "cpu family", "cpu_number": "model", "cpu_stepping": "stepping"}
 _PACKAGES = ["numpy", "scipy", "pandas", "pycuda", "nvidia-ml-py", "mkl", "torch", "blis"]
 

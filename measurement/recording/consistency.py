@@ -25,7 +25,7 @@ _FORM = ["variant", "dtype", "block_size"]
 # Columns of a run's parts, which follow each other, and of the values that distinguish two samples.
 _PARTS = ["host_s", "h2d_s", "kernel_s", "d2h_s"]
 _CLOCKS_DIFFER = 1.01  # the CPU times the run, the GPU its parts
-# Columns with the time of one row, and of how many runs it is the mean.
+# Columns with the time of a row, and with the number of runs of which it is the mean.
 _TIMES = {_SAMPLES: ("total_s", None), "kernels.csv.gz": ("kernel_s", "launches")}
 # Shorter samples may be equal by chance, because clocks count nanoseconds.
 _DISTINCT_S = 2e-5

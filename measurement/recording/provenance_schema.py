@@ -11,7 +11,7 @@ from base.validation import Section
 from study.cells import CPU
 
 FORMAT: Literal[6] = 6
-# Keys of earlier programs, with the same value in every recording that has them.
+# Keys of earlier versions, which have the same value in every recording.
 _FORMER = ("kernel_timing", "stopping")
 # The folder of user-supplied sources in a recording's list of sources; the name is fixed.
 USER_SUPPLIED = "brought"
@@ -36,7 +36,7 @@ Utc = Annotated[
     Field(pattern=r"^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"),
     AfterValidator(_check_date),
 ]
-# Paths of sources: user-supplied ones, and files of the project.
+# Patterns of the paths of sources: of user-supplied ones, and of files of the project.
 _USER_SUPPLIED_PATH = rf"{USER_SUPPLIED}/[A-Za-z0-9_]+\.(?:cu|py)"
 UserSuppliedPath = Annotated[str, Field(pattern=f"^{_USER_SUPPLIED_PATH}$")]
 _TREE_PATH = r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\.(?:cu|c)"

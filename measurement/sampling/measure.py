@@ -218,7 +218,7 @@ class DeviceMeasurement:
                     self._note_first(sample)
                 self._journal.add(_CHECKS, check.row())
                 left.remove(check.cell)
-                # A long cell has one sample: the run of the gate.
+                # A cell with long runs has only one sample: the run of the gate.
                 if sample and sample.total_s > self._settings.single_run_s:
                     self._journal.add(_SAMPLES, sample.row())
         progress.end()

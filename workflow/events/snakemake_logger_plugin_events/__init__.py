@@ -15,7 +15,7 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 
 from base.processes import end_children
 
-# Fields of each event.
+# The fields of each kind of event that are written.
 _FIELDS = {
     "run_info": ["stats"],
     "job_info": ["jobid", "rule_name", "rule_msg", "log"],
