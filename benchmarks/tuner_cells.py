@@ -82,10 +82,7 @@ class Cost:
 
 
 def configurations(config: Config) -> list[Config]:
-    """Return the configs of the recordings, derived from the project's; raise StudyError.
-
-    Together they contain each of the 44 cells once.
-    """
+    """Return the recordings' configs, which have each of the 44 cells once; raise StudyError."""
     whole = config.plain()
     study = whole["study"]
     protocol = {"samples": _SAMPLES, "cold_starts": 0}

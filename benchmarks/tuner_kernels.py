@@ -34,10 +34,7 @@ _DTYPE = "float32"
 
 
 def tune(tuner: Any, language: str, name: str, n: int, block_sizes: list[int], data: Inputs) -> int:
-    """Time a variant at size `n` with all block sizes; return how many cells that were.
-
-    Raise StudyError if a block size has no time.
-    """
+    """Time a variant at size `n` with all block sizes; return how many; raise StudyError."""
     shape = Shape.square(n)
     a, b = (matrix[0] for matrix in data.pair(_DTYPE, shape))
     # The threads of each block size: x is B, y is a fixed fraction of B.

@@ -283,10 +283,7 @@ def power(kernels: pd.DataFrame) -> pd.DataFrame:
 def counts(
     frames: Mapping[tuple[int, int], pd.DataFrame], sessions: Sessions
 ) -> dict[str, pd.DataFrame]:
-    """Return by kind how often each verdict of `compare` occurs for identical code.
-
-    Both orders of all pairs are counted.
-    """
+    """Return the verdicts of `compare` on identical code by kind, for both orders of all pairs."""
     parts: dict[str, list[pd.DataFrame]] = {}
     for (a, b), frame in frames.items():
         if not sessions.planted[b]:

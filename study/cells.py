@@ -103,9 +103,8 @@ def cell(
 def cpu_cells(study: Study, all_threads: int) -> list[Cell]:
     """Return the cells that a study measures on the CPU, small sizes first.
 
-    `all_threads` is the number of threads that "all" means on the measured host. If all of the
-    study's counts are larger, it also replaces them. Variants that are not parallel run on one
-    thread.
+    `all_threads` is the number of threads that "all" means on the measured host. If all counts of
+    the study are larger, it replaces them. Variants that are not parallel run on one thread.
     """
     return sorted(_cpu_cells(study.cpu, all_threads), key=lambda cell: cell.shape.flop)
 

@@ -18,8 +18,5 @@ def calls(study: Study) -> list[UserCall]:
 
 
 def builds(study: Study) -> list[Build]:
-    """Return every build that a study needs, without repeats.
-
-    The last builds are `INSTRUMENTS`, the helper kernels of every measurement.
-    """
+    """Return every build that a study needs once; the last ones, `INSTRUMENTS`, serve measuring."""
     return [*builds_for(products(study)), *INSTRUMENTS]

@@ -36,10 +36,7 @@ def fastest(
 def fastest_of_both(
     a: pd.DataFrame, b: pd.DataFrame, time: str, by: Sequence[str]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return `fastest` of `a` and of `b` over their common candidates; rows match by group.
-
-    Raise StudyError if no candidate is common.
-    """
+    """Return `fastest` of both sides over common candidates, by group; raise StudyError if none."""
     sides = [side[side[time].notna()].reset_index(names="row") for side in (a, b)]
     both = sides[0][[*CANDIDATE, "row"]].merge(
         sides[1][[*CANDIDATE, "row"]], on=CANDIDATE, suffixes=("_a", "_b")

@@ -201,10 +201,7 @@ def _bounded(name: str, predicted: Predictions) -> dict[str, FloatArray]:
 
 
 def _on_cpu(rows: pd.DataFrame, shortest_s: float, crossed: set[int]) -> pd.DataFrame:
-    """Return the rows of a CPU baseline; `rows` are the rows of its curves.
-
-    Sizes with a time below the shortest measured time are omitted.
-    """
+    """Return rows of a CPU baseline from its curves, except times below the shortest measured."""
     names, implementations = zip(*curves(rows), strict=True)
     ranges = [one.sizes for one in implementations]
     sizes = grid({*rows["n"].tolist(), *crossed})

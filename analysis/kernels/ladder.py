@@ -88,8 +88,7 @@ def _steps(source: MeasuredSource, quantity: str) -> pd.DataFrame:
 def _pairs(cells: pd.DataFrame, catalog: Catalog) -> pd.DataFrame:
     """Return pairs of a step's cell and its predecessor's, one per variant and `_SAME`.
 
-    Columns: `_SAME`; `_SIDE` of the step; `_SIDE` of its predecessor with the prefix after_ (its
-    variant: after).
+    Columns: `_SAME`; `_SIDE` of the step; `_SIDE` of its predecessor as after_… (variant: after).
     """
     measured = set(cells["variant"])
     after = {name: measured_before(catalog, name, measured) for name in measured}

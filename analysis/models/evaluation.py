@@ -31,10 +31,7 @@ def variant_errors(one: Candidate, cells: pd.DataFrame) -> FloatArray:
 
 
 def spread(errors: FloatArray) -> dict[str, float]:
-    """Return the root mean square, the median and the largest error as factors.
-
-    share_within is the share of errors within the root mean square.
-    """
+    """Return RMS, median and largest error as factors, and the share of errors within the RMS."""
     sizes = np.abs(errors)
     factors = np.exp([rms(errors), np.median(sizes), sizes.max()])
     row = dict(zip(("error_factor", "median_factor", "worst_factor"), factors, strict=True))

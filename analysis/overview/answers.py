@@ -34,8 +34,8 @@ def answers_table(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> pd.DataFr
 
     The fastest have the least end-to-end times at the largest size. verdict: whether the fastest is
     faster than the next (`analysis.domain.verdict`). candidates: the number of cells from which it
-    was chosen. `drawn` returns draws of the total times of rows of summary.csv, from a device's
-    label and rows.
+    was chosen. `drawn` returns draws of the total times of rows of summary.csv, from a label and
+    rows.
     """
     cells = of_sizes(frames["summary"])
     on_cpu = cells["device"] == CPU
@@ -79,8 +79,8 @@ def with_answers(break_even: pd.DataFrame) -> pd.DataFrame:
     """Return break_even.csv with the columns verdict and is_answer.
 
     is_answer marks the answer for each GPU: over all kinds of host memory, the least size from
-    which it is faster than the fastest implementation on the CPU. The verdict is `SLOWER` if there
-    is no such size.
+    which it is faster than the fastest implementation on the CPU. The verdict is `SLOWER` without
+    one.
     """
     location = break_even["location"]
     rank = break_even["n"].mask(location == BELOW, 0).mask(location == ABOVE, math.inf)

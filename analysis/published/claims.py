@@ -236,10 +236,7 @@ def on_times(sources: list[MeasuredSource]) -> Iterator[ClaimRow]:
 
 
 def _timed(source: MeasuredSource, quantity: str) -> pd.DataFrame:
-    """Return a GPU's cells with times in the memory preferred for `quantity`.
-
-    The column row is their index in `source.cells`.
-    """
+    """Return a GPU's cells in the memory preferred for `quantity`; row: in `source.cells`."""
     cells = source.cells[source.cells["device"] != CPU]
     cells = cells[(cells["dtype"] == "float32") & cells[f"{quantity}_s"].notna()]
     cells = cells[(cells["host_memory"] == source.memory(quantity)).fillna(False)]

@@ -1,7 +1,6 @@
 """Tables of the page: row numbers and column names in the markup say where each cell is from.
 
-A table without rows is omitted, and so is a column without a value. A caption is therefore true for
-any recordings.
+Tables without rows and columns without values are omitted, so captions are true for any recordings.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -174,10 +174,7 @@ def least_squares_beside(
 def _starts(
     design: FloatArray, log_times: FloatArray, root: FloatArray, alone: FloatArray
 ) -> list[FloatArray]:
-    """Return starting points: least relative errors, equal terms, and each term alone.
-
-    For the last, `alone` has the values of `typical`.
-    """
+    """Return starts: least relative errors, equal terms, each term alone (`alone`: typical)."""
     relative = root[:, None] * design / np.exp(log_times)[:, None]
     scale = np.linalg.norm(relative, axis=0)
     nearest, _ = nnls(relative / scale, root)

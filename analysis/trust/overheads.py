@@ -1,8 +1,7 @@
 """Overheads of timing and of recording, and the state of the GPU during measurement.
 
 Each function returns one table of the schema. A CPU has a blank `gpu` and is listed once per
-recording. Medians have distribution-free intervals, ratios have bootstrap intervals; both are NaN
-below 6 values.
+recording. Medians have distribution-free intervals, ratios bootstrap intervals: NaN below 6 values.
 """
 
 import numpy as np

@@ -63,10 +63,7 @@ def shaped_tiles(shape: Shape, tile: TileShape) -> Launch:
 
 
 def split_tiles(shape: Shape, _: None) -> Launch:
-    """Launch one block of 256 threads per tile of C.
-
-    Shared memory holds two tiles of A and of B, each in two parts, and scales, ratios and maxima.
-    """
+    """Launch blocks of 256 threads; shared memory has two tiles in two parts, scales and maxima."""
     lines = 2 * TENSOR_TILE  # rows and columns of the tiles of A and B
     words = 2 * 2 * lines * TENSOR_STEPS // 2 + 2 * lines + 8 * (lines + 4)
     grid = _grid(shape, (TENSOR_TILE, TENSOR_TILE, TENSOR_STEPS))

@@ -182,10 +182,7 @@ def products_of(
     shapes: Sequence[Shape],
     catalog: Catalog = VARIANTS,
 ) -> Iterator[Product]:
-    """Yield the products of a series; each variant computes those that it supports.
-
-    Raise StudyError for a variant that is not in the catalog.
-    """
+    """Yield those products of a series that its variants support; raise StudyError."""
     for name in variants:
         entry = catalog.variant(name)
         for dtype in dtypes:

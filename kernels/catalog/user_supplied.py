@@ -93,8 +93,7 @@ class Facts(_Facts):
 def catalog_of(texts: Mapping[str, Sequence[str]]) -> Catalog:
     """Return a catalog with the variants in user-supplied files, given as lines by path.
 
-    The texts are parsed, never run. A file must be named after its variant. Raise StudyError as
-    `variant` does.
+    The texts are parsed, never run. A file must be named after its variant. Raise StudyError.
     """
     entries = [variant(Path(name), "\n".join(lines)) for name, lines in texts.items()]
     for entry in entries:

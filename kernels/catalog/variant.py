@@ -181,8 +181,7 @@ class Library(Variant):
     def roundoffs(self, k: int) -> int:
         """Return the error bound of a sum of k products, in the unit of `Variant.roundoffs`.
 
-        It covers the rounding of both factors to the library's precision, and sums that tensor
-        cores truncate.
+        It covers the rounding of both factors, and sums that tensor cores truncate.
         """
         if self.digits == FLOAT.digits:
             return k

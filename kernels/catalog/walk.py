@@ -23,8 +23,8 @@ class Drawing:
 
     `cells`: for global memory, the number of lanes in each sector that the request touches; for
     shared memory, the number of distinct words in each of the 32 banks. `is_joined`: whether the
-    sector after a cell is the next in memory. `lanes`: the cell that each lane accesses, or the
-    mean of several.
+    sector after a cell is the next in memory. `lanes`: the cell (or mean of several) that each lane
+    accesses.
     """
 
     label: str

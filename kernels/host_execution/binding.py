@@ -62,8 +62,7 @@ class Kind(IntEnum):
 class KernelFault(StudyError):  # noqa: N818  the field's word
     """A fault of a kernel; its one-line message has the kernel's name, source line and thread.
 
-    `is_shared`: the fault is in shared memory. `is_same_line`: both accesses of a race are in one
-    line.
+    `is_shared`: the fault is in shared memory. `is_same_line`: a race is within one line.
     """
 
     def __init__(
@@ -282,8 +281,7 @@ class Kernel:
         `addresses` are those of the kernel's function and of the pointers to its arguments. The
         buffers numbered in `results` contain nothing that the kernel may load, except what earlier
         launches stored. `stored` has an array per buffer, with 1 for each unit that was stored,
-        else 0; this launch adds its stores. `fill` is the initial value of each word of shared
-        memory.
+        else 0; this launch adds its stores. `fill` is in each word of shared memory.
         """
         buffers = _buffers(copies)
         writers = [np.zeros(units, _WRITER) for units in map(_units, copies)]

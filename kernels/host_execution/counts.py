@@ -74,10 +74,7 @@ Row = dict[str, object]
 
 
 def ncu_metric(quantity: str) -> str:
-    """Return Nsight Compute's counter for a quantity such as global_load_sectors, or "".
-
-    Raise KeyError for an unknown quantity.
-    """
+    """Return Nsight Compute's counter for a quantity, or ""; raise KeyError if it is unknown."""
     memory, way, measure = quantity.split("_", 2)
     listed = _SHARED if memory == "shared" else _GLOBAL
     metrics = {name: metric for name, metric, _ in listed}

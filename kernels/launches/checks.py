@@ -48,8 +48,7 @@ class Judged:
     """The verdict on one kernel, and how it was launched.
 
     `multiple` is 1 for a correct kernel, larger for one that is correct for multiples of it, and 0
-    for a wrong one. `fault` is the first fault: of a wrong kernel, or at sizes that are no such
-    multiples.
+    for a wrong one. `fault` is the first fault: of a wrong kernel, or at other sizes.
     """
 
     source: Source
@@ -82,8 +81,8 @@ def check(
 
     Return None if the launch does not grow with the matrices, unless its user declares it. If
     blocks loop over tiles, a guessed launch may have more blocks than the user's, so it is also
-    tried with fewer. Raise NotSupported if a loop is too long, or endless, and if the kernel sums
-    no products.
+    tried with fewer. Raise NotSupported if a loop is too long or endless, or no products are
+    summed.
     """
     first: Judged | None = None
     likeliest: Judged | None = None
@@ -190,10 +189,7 @@ def _fault_of_loops(
 
 
 def tile_of(library: Library, source: Source, reading: Reading) -> tuple[int, int] | None:
-    """Return how many rows and columns of C a block covers, as the growth of the grid shows.
-
-    None: the grid does not grow with the matrices.
-    """
+    """Return rows and columns of C per block, found from the growth of the grid; None without."""
 
     def blocks(m: int, n: int) -> int:
         shape = Shape(1, m, n, LARGE_SHAPE)
@@ -292,10 +288,7 @@ def _wrong_rows(trial: Trial, shape: Shape) -> Fault | None:
 
 
 def at_large_sizes(judged: Judged) -> Judged:
-    """Return the verdict on a correct kernel after checks beyond usual limits of its sizes.
-
-    These include sizes at which 32-bit indices overflow.
-    """
+    """Return the verdict on a correct kernel beyond usual limits, and where 32-bit indices end."""
     if not judged.multiple or judged.is_fixed:
         return judged
     source, reading = judged.source, judged.reading

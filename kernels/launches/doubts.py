@@ -100,10 +100,7 @@ def _packs_bytes(judged: Judged) -> bool:
 
 
 def _padded_matrix(judged: Judged, option: str | None) -> str | None:
-    """Return the matrix for which the file allocates more memory than needed, or None.
-
-    It is sought if the fault is an access behind a matrix, which the file may allow.
-    """
+    """Return the matrix for which the file allocates more memory than its size, or None."""
     source, reading, shape = judged.source, judged.reading, judged.shapes[0]
     if not re.search(r"element \d+ of .* is out of bounds", judged.fault or ""):
         return None

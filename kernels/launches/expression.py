@@ -225,10 +225,7 @@ def declarators(statement: str) -> tuple[str, list[str]]:
 
 
 def needed(declarations: Sequence[str], launch: Launch) -> tuple[str, ...]:
-    """Return the declarations and assignments that a launch needs, in order.
-
-    Of several values that a name gets, only the last counts.
-    """
+    """Return the declarations and last assignments that a launch needs, in order."""
     unresolved = words(f"{launch.kernel} {launch.configuration} {launch.arguments}")
     types = {name: each for each in declarations for name in declared_names(each)}
     chosen: list[str] = []

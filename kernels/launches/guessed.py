@@ -37,8 +37,7 @@ def by_guesses(
     """Return the verdict on a kernel with the first guessed launch that computes a product.
 
     `refused` says why a launch in the file was not judged. A guess may differ from that launch, so
-    if the kernel `is_launched`, a fault with a guess is not called the kernel's, as for a single
-    size.
+    if the kernel `is_launched`, a fault with a guess is not called the kernel's.
     """
     kernel = kernels_of(text)[name]
     code = for_the_device(text, {name})

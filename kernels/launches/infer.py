@@ -72,8 +72,7 @@ class Guess:
     def launch(self, geometry: "Geometry", numbers: Mapping[str, str]) -> Launch:
         """Return the launch as a person would write it; `numbers` says what each number means.
 
-        If the kernel's names of sizes M or N differ from those of the grid, those of the grid are
-        used.
+        If the kernel and the grid name sizes M or N differently, the names are those of the grid.
         """
         where = f"{_dim3(geometry.texts)}, {_dim3([*map(str, geometry.block)])}{self.shared}"
         arguments = self.arguments

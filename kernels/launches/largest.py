@@ -43,8 +43,7 @@ class LastBlocks:
     def fault(self) -> tuple[list[Shape], str | None]:
         """Return the shapes whose last block is correct, and the fault of the next shape, if any.
 
-        If a block computes only parts of sums, no shape counts as correct. Runs that take too long
-        are omitted.
+        If a block computes only parts of sums, no shape counts. Too long runs are omitted.
         """
         edge, largest = -(-LARGE_EDGE // self.step), LARGEST_SIZE // self.step
         if edge >= largest:

@@ -174,8 +174,7 @@ class Source:
     def library(self, mode: Mode, folder: Path = BUILDS) -> "Library":
         """Compile the source for the host; raise NotSupported or CompilerError.
 
-        In the mode "launch", kernels have no bodies, so that the library only evaluates the
-        launches.
+        In the mode "launch", kernels have no bodies: the library only evaluates the launches.
         """
         if len(self.launches) > _MOST_LAUNCHES:
             raise NotSupported(

@@ -45,8 +45,8 @@ def judged(
 
     `option` is a launch, `kernel` the only kernel to judge, `folders` are searched for included
     files, `defines` are macros. After all kernels are judged, raise KernelFault if one is wrong, or
-    NotSupported, CompilerError or LimitReached if one was not checked. Raise StudyError without a
-    kernel.
+    NotSupported, CompilerError or LimitReached if one was not checked. Raise StudyError if there is
+    none.
     """
     text = text_of(path, folders, defines)
     end = cpu_clock() + SECONDS

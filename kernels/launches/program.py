@@ -138,8 +138,7 @@ class Program:
     def packed(self, shape: Shape, addresses: Sequence[int], workspace: int = 0) -> list[Packed]:
         """Return the launches of a product of row-major A, B and C at these addresses.
 
-        `workspace` is the address of `workspace_bytes` bytes. A matrix that is added is in C's
-        memory.
+        `workspace` is the address of `workspace_bytes`. A matrix that is added is in C's memory.
         """
         facts, (a, b, c) = self._entry.facts, addresses
         if self._is_in_columns:

@@ -86,10 +86,7 @@ def sets_c(source: Source, reading: Reading) -> bool:
 
 
 def _roles(source: Source) -> list[dict[str, str]]:
-    """Return the roles that the pointers of a launch can have, the likeliest first.
-
-    Raise NotSupported if there are none.
-    """
+    """Return roles that a launch's pointers can have, the likeliest first; raise NotSupported."""
     pointers = source.scope.pointers
     names = dict(zip(_names_of(source), pointers, strict=True))  # as roles need them
     kinds = {name: pointers[pointer] for name, pointer in names.items()}
@@ -107,10 +104,7 @@ def _roles(source: Source) -> list[dict[str, str]]:
 
 
 def _names_of(source: Source) -> list[str]:
-    """Return names for the pointers of a launch by which their matrices can be recognised.
-
-    They are the kernel's parameters if only these contain the letters A, B and C.
-    """
+    """Return names for the pointers: the kernel's parameters if only these contain A, B and C."""
     pointers = list(source.scope.pointers)
     parameter_of = dict(targets(source.main, source.kernel))
     names = [named(parameter_of.get(pointer, pointer)) for pointer in pointers]

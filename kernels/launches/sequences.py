@@ -39,10 +39,7 @@ def sequences(text: str, option: str | None) -> list[Steps]:
 
 
 def _declared(steps: Sequence[Launch], kernels: dict[str, Piece]) -> list[Steps]:
-    """Return declared launches in groups, each of which has A, B and C.
-
-    Launches after the last complete group belong to that group.
-    """
+    """Return declared launches in groups with A, B and C; later ones belong to the last group."""
     groups: list[list[Launch]] = [[]]
     for step in steps:
         if _is_complete(groups[-1], kernels):
@@ -86,8 +83,7 @@ def _in_code(steps: Sequence[Launch], kernels: dict[str, Piece]) -> Iterator[Ste
 def _slice(steps: Sequence[Launch], place: int, kernels: dict[str, Piece]) -> list[Launch]:
     """Return a launch and the launches that store what it reads: those before it, if any.
 
-    Launches that store A or B are no steps of the product, nor are other products and launches of
-    the same kernel.
+    Launches that store A or B are no steps, nor are other products and launches of the same kernel.
     """
     inputs = [{"A", "B"} & {*map(letter, _stored(step, kernels))} for step in steps]
     possible = [

@@ -72,10 +72,7 @@ def number_of(block_size: BlockSize) -> int | None:
 
 
 def block_size_of(number: int | None, sizes: Iterable[BlockSize]) -> BlockSize:
-    """Return that one of the block sizes `sizes` which a number denotes.
-
-    If there is none, the number itself is returned.
-    """
+    """Return the block size in `sizes` that a number denotes, or the number if there is none."""
     return next((size for size in sizes if number_of(size) == number), number)
 
 

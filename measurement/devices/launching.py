@@ -42,9 +42,8 @@ class Cubins:
 class Launches:
     """Launches kernels and cuBLAS in one context, and keeps the operands they prepare.
 
-    The context is the current one when this object is created. `on_device` are the buffers of A, B
-    and C. `moved` is called before memory for prepared operands is freed, because older launches
-    use that memory.
+    The context is the one that is current now. `on_device` are the buffers of A, B and C. `moved`
+    is called before memory for prepared operands is freed, because older launches use that memory.
     """
 
     def __init__(

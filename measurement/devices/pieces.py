@@ -54,10 +54,7 @@ class Trial(Generic[How]):
 
 
 def settings_of(product: Product, cores: int) -> list[Setting]:
-    """Return the settings to try on a host with so many cores; the first is the default.
-
-    Each thread that fills chunks needs its own core.
-    """
+    """Return the settings to try, the default first; each filling thread needs its own core."""
     counts = product.piece_counts
     if product.entry.flow != STAGED:
         return [Setting(count) for count in counts]

@@ -53,8 +53,7 @@ REFUSED = "refused: "  # start of the reason for a refused time
 class Change:
     """Where the inputs of a run begin: the bytes before A and before B in their vectors.
 
-    `drawn`: these were drawn at random, so C is poisoned before the run. `checked`: the product
-    will be checked.
+    `drawn`: they are random, so C is poisoned before the run. `checked`: the product is checked.
     """
 
     begins: tuple[int, int] = (0, 0)

@@ -105,10 +105,7 @@ class DeviceSession:
     def kernel_time(
         self, cell: Cell, flushed: bool, change: Change = SAME, observers: Sequence[Observer] = ()
     ) -> KernelTime:
-        """Return the cell's kernel-only time; raise CellError.
-
-        Caches are as the previous launch left them or, if `flushed`, contain no A, B and C.
-        """
+        """Return the cell's kernel-only time, with warm or `flushed` caches; raise CellError."""
         self._lacks("kernel_time")
 
     def load(

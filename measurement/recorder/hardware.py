@@ -20,10 +20,7 @@ from study.cells import Cell
 
 
 class Host:
-    """The GPUs and the CPU of this host; their sessions are opened in worker processes.
-
-    Tests derive fake hosts from this class.
-    """
+    """The GPUs and the CPU of this host, opened in worker processes; tests derive fake hosts."""
 
     def select(self, wanted: str | int) -> list[CudaDevice]:
         """Return the GPUs that a config's `device` selects; raise StudyError."""

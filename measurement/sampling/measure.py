@@ -404,10 +404,7 @@ class DeviceMeasurement:
                 self._journal.add(IMPORTS, device.call(Worker.imported))
 
     def _energy(self, device: Supervisor) -> None:
-        """Measure the energy of the fastest kernels while each is launched repeatedly.
-
-        Each kernel has its fastest block size.
-        """
+        """Measure the energy of the fastest kernels, each at its fastest block size."""
         wanted = self._study.energy
         done = {Cell.kernel_of(row) for row in self._own(_ENERGY)}
         cells: list[Cell] = []
