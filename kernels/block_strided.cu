@@ -25,7 +25,7 @@ extern "C" __global__ void block_strided(const float *a, const float *b, float *
         for (int k = 0; k < BLOCK; ++k) {
             sum += a_tile[y][k] * b_tile[k][x];
         }
-        __syncthreads();  // before a faster thread overwrites the tile
+        __syncthreads();  // all threads have read the tiles
     }
 #if GUARDED
     if (first_row + y >= n || first_column + x >= n) return;

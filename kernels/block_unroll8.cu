@@ -36,7 +36,7 @@ extern "C" __global__ void block_unroll8(const float *a, const float *b, float *
                 sum[i] += a_tile[y + i * ROWS][k] * b_element;
             }
         }
-        __syncthreads();  // before a faster thread overwrites the tile
+        __syncthreads();  // all threads have read the tiles
     }
 #pragma unroll
     for (int i = 0; i < 8; ++i) {

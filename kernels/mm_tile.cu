@@ -25,7 +25,7 @@ extern "C" __global__ void mm_tile(const ELEMENT *a, const ELEMENT *b, ELEMENT *
         for (int i = 0; i < BLOCK; ++i) {
             sum += a_tile[y][i] * b_tile[i][x];
         }
-        __syncthreads();  // before a faster thread overwrites the tile
+        __syncthreads();  // all threads have read the tiles
     }
 #if GUARDED
     if (row >= m || column >= n) return;

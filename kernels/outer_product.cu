@@ -42,7 +42,7 @@ extern "C" __global__ void outer_product(const float *a, const float *b, float *
                 sum[i] += a_tile[i][k] * b_element;
             }
         }
-        __syncthreads();  // before a faster thread overwrites the tile
+        __syncthreads();  // all threads have read the tile
     }
 #pragma unroll
     for (int i = 0; i < TILE; ++i) {

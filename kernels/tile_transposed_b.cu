@@ -26,7 +26,7 @@ extern "C" __global__ void tile_transposed_b(const float *a, const float *bt, fl
         for (int k = 0; k < BLOCK; ++k) {
             sum += a_tile[y][k] * b_tile[x][k];
         }
-        __syncthreads();  // before a faster thread overwrites the tile
+        __syncthreads();  // all threads have read the tiles
     }
 #if GUARDED
     if (row >= n || first_column + x >= n) return;

@@ -26,7 +26,7 @@ extern "C" __global__ void tile_uncoalesced(const float *a, const float *b, floa
         for (int k = 0; k < BLOCK; ++k) {
             sum += a_tile[y][k] * b_tile[k][x];
         }
-        __syncthreads();  // before a faster thread overwrites the tile
+        __syncthreads();  // all threads have read the tiles
     }
 #if GUARDED
     if (row >= n || first_column + x >= n) return;

@@ -30,7 +30,7 @@ from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
 from kernels.products.shape import LARGEST_SIZE
 
-PER_OCTAVE = 4  # number of sizes in the grid
+PER_OCTAVE = 4  # sizes of the grid per octave
 LARGEST_STEP = 0.02  # largest relative change of a kernel time between two sizes
 SHOWN = 700  # the size that the page's calculator shows first
 Flags = npt.NDArray[np.bool_]

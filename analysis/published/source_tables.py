@@ -10,7 +10,7 @@ from analysis.domain import PUBLISHED
 from analysis.schema import bounded, with_bounds
 from analysis.stats.estimates import FloatArray, ratios
 
-Layout = dict[str, tuple[str, int | None]]  # implementation and block size by entry
+Layout = dict[str, tuple[str, int | None]]  # (implementation, block size) by the name of an entry
 _CPU_AND_GPU: Layout = {"cpu_naive": ("cpu_naive", None), "naive": ("gpu_naive", None)}
 _COLUMN: Layout = {"buffered_column": ("gpu_buffered_column", None)}
 _NAIVE: Layout = {"naive": ("gpu_naive", None)}

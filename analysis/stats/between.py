@@ -111,9 +111,9 @@ def variances(rows: pd.DataFrame, model_of: Mapping[str, Between]) -> pd.DataFra
 
 
 def mixture(parts: Mapping[Any, Any], of: Callable[[Any, Any], Any]) -> Any:
-    """Return the mixture of a function `of` degrees of freedom and scale, by the `variances`.
+    """Return a function `of` degrees of freedom and scale for the mixture that `variances` has.
 
-    Its two parts are usual values and outliers.
+    The mixture has two parts: usual values and outliers.
     """
     usual = parts["between"] + parts["noise"]
     other = of(OUTLIER_FREEDOM, np.sqrt(usual + parts["outlier"]))

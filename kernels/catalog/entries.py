@@ -73,7 +73,7 @@ def _block_sizes(kernel: str, wanted: Any) -> tuple[BlockSize, ...]:
     return tiles if wanted == "all tile shapes" else tuple(block_size_of(n, tiles) for n in wanted)
 
 
-# A run adds its user-supplied variants (`Catalog.joined`).
+# The variants of this project; a run adds its user-supplied ones (`Catalog.joined`).
 VARIANTS = Catalog(*_variants(Path(__file__).with_name("variants.toml").read_text()))
 LIBRARIES = {name for name, entry in VARIANTS.items() if isinstance(entry, Library)}
 # The mode of cuBLAS that kernels are compared with; the other modes are context.

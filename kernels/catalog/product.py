@@ -135,7 +135,7 @@ class Product:
         A GPU has `count` pieces of whole tiles, or fewer if it has fewer tiles.
         """
         rows, m = self.tile[0], self.shape.m
-        rows_per_gpu = -(-self._tile_rows // self.entry.gpus) * rows  # of a GPU
+        rows_per_gpu = -(-self._tile_rows // self.entry.gpus) * rows  # per GPU
         most = -(-rows_per_gpu // rows // count) * rows
         ends = [min(gpu * rows_per_gpu, m) for gpu in range(self.entry.gpus + 1)]
         return [

@@ -9,7 +9,7 @@ from kernels.catalog.product import Product
 from kernels.products.shape import Shape
 from kernels.theory.cost import BANKS, GlobalAccess, first_lanes
 
-# The main line of the ladder, without the steps between.
+# The main line of the ladder; steps between these are omitted.
 STEPS = (
     *("naive", "naive_coalesced", "block", "block_unroll4", "register_tile"),
     *("register_tile_conflict_free", "register_tile_async", "sgemm_top", "sgemm_tensor_tma"),

@@ -24,7 +24,7 @@ INTEGER_FMAS = ("IMAD",)
 TENSOR_FMAS = ("HMMA", "HGMMA")
 LOADS = ("LDG", "LDS", "LDL", "LD")
 STORES = ("STG", "STS", "STL", "ST")
-# Width in bits of an access without a modifier for its width.
+# The width in bits of an access whose opcode has no modifier for the width.
 WORD_BITS = 32
 
 _KERNEL_START = re.compile(r"\.text\.([\w$]+):")
@@ -85,7 +85,7 @@ class Instruction:
 
     @property
     def target(self) -> str | None:
-        """The label to which a branch jumps; None for others, even calls, which return."""
+        """The label to which a branch jumps; None for other instructions and for calls."""
         label = _TARGET.search(self.operands) if self.opcode == "BRA" else None
         return label[1] if label else None
 

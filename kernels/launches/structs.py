@@ -31,7 +31,7 @@ def arguments_of(text: str, kernel: Piece) -> tuple[str, tuple[str, ...]]:
         named(each): each for each in given if " ".join(fields[each].values()).count("*") == 1
     }
     taken = structures or {named(each): each for each in given if is_pointer(each)}
-    # In a launch, these names of sizes have another meaning.
+    # Pointers named M, N or K are renamed, because these names mean sizes in a launch.
     is_renamed = len(taken) == len(_SIZES) and (structures or set(SIZES) & set(taken))
     roles = next(matrices(taken)) if is_renamed else {}
     names, declared = [], []

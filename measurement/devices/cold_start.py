@@ -81,7 +81,7 @@ def _answer(sender: Connection, device: int, cubin: Path, cell: Cell, seed: int)
     """Measure a cold start in this process; send its times, or why it failed, as one line."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the recorder handles interrupts
     try:
-        # As in discovery.driver(), which would also initialise CUDA before the clock starts.
+        # discovery.driver() sets this too, but would initialise CUDA before the clock starts.
         os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
         import pycuda.driver as cuda
 

@@ -56,7 +56,7 @@ class Launches:
         self._intact: Intact | None = None
         self._functions: dict[tuple[Build, str], Any] = {}
         self._gemms: dict[int, cublas.Gemm] = {}  # cuBLAS handles by stream
-        self._prepared: Any = None  # memory for operands that a kernel prepares
+        self._prepared: Any = None  # GPU memory for operands that a kernel prepares
         self._prepared_bytes = 0
 
     def close(self) -> None:

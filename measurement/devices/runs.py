@@ -22,7 +22,7 @@ _Prepare = Callable[[Any], Callable[[], None]]
 
 
 class Runs:
-    """Executes such runs for one session, in the current context.
+    """Executes runs of one session that are in pieces, in a graph or on two GPUs.
 
     `launches` are the launches of this GPU; `open_two` opens both GPUs of a run on two. `settings`
     says into which pieces runs are divided.
@@ -48,7 +48,7 @@ class Runs:
     def close(self) -> None:
         """End all threads; destroy the graphs and the other GPU's context."""
         self._close_graphs()
-        # Without garbage collection a cycle would outlive the context.
+        # This breaks a cycle, which would outlive the context because garbage collection is off.
         self._launches.moved = _nothing
         if self._staged:
             self._staged.close()

@@ -92,10 +92,7 @@ class DeviceSession:
         self._lacks("trials")
 
     def throughput(self, cell: Cell, batches: Sequence[Batch]) -> tuple[list[Trial], list[Matrix]]:
-        """Time batches of products over streams; return times and the last C of each stream.
-
-        Raise CellError.
-        """
+        """Time batches of products over streams; return times and last C; raise CellError."""
         self._lacks("throughput")
 
     def use(self, settings: dict[Cell, Setting]) -> None:

@@ -28,7 +28,7 @@ _Chunk = tuple[int, Bytes, Callable[[], None] | None]
 
 
 class Staged:
-    """Executes such runs: has streams, rings of pinned memory, and threads, in one context."""
+    """Executes runs in pieces from pageable memory, in one context."""
 
     def __init__(self, cuda: Any, context: Any, stream: Any) -> None:
         """Allocate the rings; `cuda` is `pycuda.driver`, `context` the current context."""

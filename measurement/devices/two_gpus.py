@@ -56,7 +56,7 @@ def open_lane(
 
 
 class TwoGpus:
-    """Executes runs on two GPUs; `reach`: the GPUs can access each other's memory."""
+    """Executes runs on two GPUs; `reach`: each GPU can access the memory of the other."""
 
     def __init__(self, cuda: Any, lanes: tuple[Lane, Lane], reach: bool) -> None:
         """Enable peer access if `reach` is set; the first lane belongs to the session."""

@@ -23,7 +23,7 @@ _TOLERANCE = {"link": 0.1, "duplex": 0.1, "compute": 0.05, "memory": 0.05}
 _HOST_TOLERANCE = 0.25
 _LEAST_SCALING = 0.5  # least share of all threads' peak; threads of a core share FMA units
 _MOST_LOAD = 0.5  # more running processes per thread before the examination are unusual
-_COOL_CLOCK = 0.9  # share of the highest clock
+_COOL_CLOCK = 0.9  # lower shares of the highest clock are unusual
 _OTHER = ("other load on this host or GPU",)
 SAME, LOW, HIGH, UNKNOWN = "as recorded", "worse", "better", "other hardware"
 
