@@ -774,7 +774,7 @@ def tables(
     --out DIR            folder of the tables
     --cubins [FILE ...]  cubins built from this tree, for builds.csv
     --counts [FILE ...]  tables of `gemm-study count`, for counts.csv
-    --ranges FILE        errors of unusual values by `gemm-study ranges`, for ranges.csv
+    --ranges FILE        CSV file by `gemm-study ranges`, for ranges.csv
     --sizes [N ...]      matrix sizes of the study, for unmeasured_sizes.csv
     """
     from analysis.data.sessions import recordings_of

@@ -224,7 +224,7 @@ def _lines(file: Path) -> list[str]:
         for line in check_lines(lines):
             check_text(line)
     except ValueError as error:
-        raise StudyError(f"{shown(file)}: does not fit a recording: {error}; change it") from None
+        raise StudyError(f"{shown(file)}: cannot be recorded: {error}; change it") from None
     return lines
 
 

@@ -440,7 +440,7 @@ def timed(path, text, sizes, hardware):
 
 
 def test_a_source_that_no_recording_can_contain_is_refused_before_measuring(path, card):
-    with pytest.raises(StudyError, match=r"mine\.cu: does not fit a recording: a text contains "):
+    with pytest.raises(StudyError, match=r"mine\.cu: cannot be recorded: a text contains "):
         list(timed(path, f"{MINE}// \a", [8], card))
 
 
