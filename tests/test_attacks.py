@@ -393,7 +393,7 @@ def test_a_copy_of_a_recording_is_refused_as_second_session(sound, tmp_path, cha
         together([recording.read(sound), recording.read(folder)])
 
 
-def test_a_copy_of_a_recording_is_named_before_anything_is_read(sound, tmp_path):
+def test_a_copied_recording_is_named_before_any_table_is_read(sound, tmp_path):
     copy = shutil.copytree(sound, tmp_path / "another")
     check_copies([sound])
     with pytest.raises(StudyError, match=r"another: has the samples of .*; remove one of the two"):
@@ -511,7 +511,7 @@ def as_many_cells(content):
 
 
 @pytest.mark.exhaustive
-def test_reading_takes_no_more_than_eight_times_what_a_recording_holds(sound, tmp_path):
+def test_reading_a_recording_takes_at_most_eight_times_its_size_in_memory(sound, tmp_path):
     changes = {SAMPLES: as_measured, CEILINGS: as_short_as_possible, CHECKS: as_many_cells}
     folders = [shutil.copytree(sound, tmp_path / name) for name in changes]
     holds = []

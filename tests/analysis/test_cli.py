@@ -48,7 +48,7 @@ def test_a_cubin_that_differs_from_its_json_is_a_one_line_error(run, tmp_path):
     fails_with(run("tables", *inputs), cubin, "build it again")
 
 
-def test_recordings_that_cannot_be_used_are_one_line_errors(run, tmp_path, gpu_recording):
+def test_an_unusable_recording_is_a_one_line_error(run, tmp_path, gpu_recording):
     result = run("tables", *INPUTS, "--recording=h100=nowhere", "--out", tmp_path)
     fails_with(result, "nowhere", "no such folder")
     assert list(tmp_path.iterdir()) == []

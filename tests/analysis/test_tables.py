@@ -39,7 +39,7 @@ def test_tables_of_recordings_are_computed_separately_and_kept_in_the_given_orde
         pd.testing.assert_frame_equal(rows, own, check_dtype=False)
 
 
-def test_sessions_are_combined_in_all_tables():
+def test_several_sessions_are_combined_in_all_tables():
     small = {"sizes": (256,), "holdout": (), "samples": 8, "variants": FEW}
     sessions = [recorded(**small), recorded(**small, seed=6, cpu_model="Another CPU")]
     made = compute({"card": sessions})

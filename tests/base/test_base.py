@@ -100,7 +100,7 @@ def test_on_a_terminal_the_progress_line_is_rewritten_in_place(clock):
 
 
 @pytest.mark.parametrize(("total", "start_s"), [(40, 30.0), (40, 0.0), (5, 30.0)])
-def test_the_remaining_time_of_equal_items_never_jumps(clock, total, start_s):
+def test_the_estimated_remaining_time_of_equal_items_never_jumps(clock, total, start_s):
     stream = io.StringIO()
     shown = Progress("accesses", total, stream=stream)
     clock[0] += start_s

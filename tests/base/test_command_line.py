@@ -68,7 +68,7 @@ def test_arguments_are_converted_to_the_types_of_the_parameters(monkeypatch):
         (["a", "--form", "json", "--is-quiet"], "argument --is-quiet: not allowed with"),
     ],
 )
-def test_a_wrong_argument_is_a_one_line_error(monkeypatch, capsys, arguments, message):
+def test_a_wrong_command_line_argument_is_a_one_line_error(monkeypatch, capsys, arguments, message):
     with pytest.raises(SystemExit, match="2"):
         parsed(monkeypatch, *arguments)[1]()
     error = capsys.readouterr().err

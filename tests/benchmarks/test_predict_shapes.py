@@ -84,7 +84,9 @@ def test_measured_medians_are_compared_with_predictions(run):
     assert of_places == sorted({one["run"]["location"] for one in compared})
 
 
-def test_runs_of_a_second_recording_are_compared_without_a_gpu(run, monkeypatch, gpu_recording):
+def test_runs_of_a_second_recording_are_compared_with_predictions_without_a_gpu(
+    run, monkeypatch, gpu_recording
+):
     first, second = (truth.recorded_shapes(gpu_recording, seed) for seed in (0, 1))
     slower = replace(second, samples=second.samples.assign(total_s=2 * second.samples.total_s))
     for measured, covers in ((second, True), (slower, False)):

@@ -88,7 +88,7 @@ def test_only_data_caches_are_listed_and_the_nearest_is_first(host):
     ]
 
 
-def test_unknown_caches_are_omitted(host):
+def test_caches_that_linux_does_not_describe_are_omitted(host):
     for files in ({}, cache_files(0, 1, "Data", ""), cache_files(0, "", "Data", "48K")):
         assert caches(host(**files)) == []
 

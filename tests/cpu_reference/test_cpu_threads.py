@@ -51,7 +51,7 @@ def recorded(folder, numbers, config=CONFIG):
 
 
 @pytest.mark.exhaustive
-def test_environment_variables_do_not_change_the_number_of_threads(tmp_path):
+def test_environment_variables_do_not_change_the_threads_of_a_product(tmp_path):
     """Compare each sample's CPU time of other threads with its number of threads."""
     made, counts = recorded(tmp_path, NUMBERS), {1, usable_threads()}
     assert set(made.checks["status"]) == {"passed"}

@@ -211,7 +211,7 @@ def test_a_blas_library_runs_on_the_requested_number_of_threads(library):
     assert library.blas("blas").facts()["blas_version"]
 
 
-def test_a_thread_that_cannot_be_started_is_an_error(library):
+def test_a_product_fails_with_an_error_if_a_thread_cannot_be_started(library):
     script = THREADS.partition("single =")[0]
     script += "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 20, -1))\n"
     script += "run('packed', 3)"

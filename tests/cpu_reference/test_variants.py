@@ -71,7 +71,7 @@ def gate():
 
 @pytest.mark.parametrize(("name", "block", "threads"), CASES)
 @pytest.mark.parametrize("n", [1, 2, 3, 17, 64, 100])
-def test_the_product_equals_that_of_numpy(library, name, block, threads, n):
+def test_the_product_of_every_cpu_variant_equals_that_of_numpy(library, name, block, threads, n):
     rng = np.random.default_rng(n)
     a, b = (rng.random((n, n), dtype=np.float32) * 2 - 1 for _ in range(2))
     before = a.copy(), b.copy()
@@ -123,7 +123,7 @@ def test_compiled_variants_add_terms_in_the_order_of_k(library, name, block, thr
 
 
 @pytest.mark.parametrize("name", ["mkl", "blis"])
-def test_a_library_that_is_not_installed_is_not_launchable(library, monkeypatch, name):
+def test_cells_of_a_library_that_is_not_installed_are_not_launchable(library, monkeypatch, name):
     monkeypatch.setattr(blas.metadata, "files", lambda _: None)
     monkeypatch.setattr(blas, "find_spec", lambda _: None)
     monkeypatch.setattr(blas, "import_module", lambda _: exec("import no_such_module"))
@@ -218,7 +218,7 @@ def test_a_failed_build_of_the_cpu_library_is_a_one_line_error(tmp_path):
         assert str(refused.value) == f"cpu_reference: gcc failed: {complaint}"
 
 
-def test_library_is_built_with_exact_arithmetic_for_this_machine_or_another(tmp_path):
+def test_the_cpu_library_is_built_with_exact_arithmetic_for_any_machine(tmp_path):
     gcc = program(tmp_path / "gcc", f'echo "$@" >{tmp_path}/line; exec {find_gcc()} "$@"')
 
     def words(*flags):

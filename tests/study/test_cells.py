@@ -78,7 +78,7 @@ def test_cpu_cells_use_one_thread_and_if_the_variant_is_parallel_all_threads():
     assert len(cpu_cells(study(STUDY), 1)) == 7
 
 
-def test_only_libraries_multiply_other_shapes_on_the_cpu():
+def test_on_the_cpu_only_libraries_are_measured_at_shapes_that_are_not_square():
     shaped = study({**STUDY, "cpu": {**STUDY["cpu"], "variants": ["packed", "blas"]}})
     shaped.cpu.shapes.append("64x8x2")
     others = [c for c in cpu_cells(shaped, 3) if not c.shape.is_square]

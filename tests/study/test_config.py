@@ -158,7 +158,7 @@ def test_an_error_names_a_missing_key(config):
         {"block_sizes": [32], "block_size_limits": [{"block_size": 32, "largest_size": 9}]},
     ],
 )
-def test_a_study_without_any_product_is_refused(config, changes):
+def test_a_configuration_without_any_product_to_measure_is_refused(config, changes):
     config["study"] |= changes
     assert fault(config).startswith("study: its variants support none of its sizes with block")
 
@@ -241,7 +241,7 @@ report: { focus: local }
         ("gpus: [{ id: on, device: 0 }]", "gpus", [Gpu(id="on", device=0)]),
     ],
 )
-def test_local_values_also_apply_in_the_quick_scope(tmp_path, own, path, value):
+def test_values_of_config_local_yaml_also_apply_in_the_quick_scope(tmp_path, own, path, value):
     (tmp_path / "config.yaml").write_text(CONFIG.partition("gpus:")[0] + LOCAL)
     (tmp_path / "config.local.yaml").write_text(own, newline="")
     found = load(tmp_path / "config.yaml", "quick")

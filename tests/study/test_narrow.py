@@ -36,7 +36,7 @@ def test_a_narrowed_study_measures_only_the_named_variants_and_sizes(path):
     assert narrowed(load(path), [], []) == load(path)
 
 
-def test_undecided_configurations_get_enough_samples(path, tmp_path):
+def test_a_study_of_undecided_configurations_requests_enough_samples(path, tmp_path):
     head = "device,variant,batch,m,n,k,samples_a,samples_needed,verdict"
     rows = ["gpu0,block,1,12,12,12,9,30.0,undecided", "gpu0,naive,1,8,8,8,9,,same"]
     rows += ["cpu,blas,1,20,20,20,9,,undecided", "gpu0,mm_tile,1,1,2,3,9,5000,undecided"]

@@ -74,7 +74,7 @@ def test_a_series_has_the_products_that_each_of_its_variants_supports():
     ]
 
 
-def test_square_products_come_first_then_the_series_without_repeats():
+def test_products_of_a_study_are_the_square_ones_then_the_series_without_repeats():
     squares, both = products(study(STUDY)), products(study(WITH_SERIES))
     assert both[: len(squares)] == squares
     assert max(Counter(both).values()) == 1

@@ -206,7 +206,7 @@ def test_a_failed_rebuild_is_named_and_nothing_is_published(project, monkeypatch
 
 
 @pytest.mark.exhaustive
-def test_the_workflow_rebuilds_the_tables_of_a_recording(tmp_path, monkeypatch, make_recording):
+def test_reproduce_rebuilds_the_tables_of_a_recording(tmp_path, monkeypatch, make_recording):
     monkeypatch.setattr(reproduction, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(reproduction.subprocess, "Popen", warm.Popen)
     few = ("naive", "block", "cublas_sgemm")
@@ -270,7 +270,7 @@ def statements(*rows):
     return pd.DataFrame([(*row, "0") for row in rows], columns=COLUMNS)
 
 
-def test_missing_and_additional_statements_are_not_reproduced():
+def test_a_missing_or_additional_statement_counts_as_not_reproduced():
     one, other = (("a", text, "c", "2", "holds") for text in "st")
     for published, here in ((one, other), (other, one)):
         outcomes = outcomes_of(reproduction.of_statements(statements(published), statements(here)))

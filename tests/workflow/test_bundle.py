@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 ALONE = ["unshare", "--map-root-user", "--net"]
 
 
-def test_the_bundle_contains_local_settings(tmp_path, patch):
+def test_the_bundle_contains_the_settings_of_config_local_yaml(tmp_path, patch):
     for name in (*bundle.FILES, "config.yaml", "config.local.yaml"):
         (tmp_path / name).write_text(name)
     patch(bundle, ROOT=tmp_path, FOLDERS=(), with_dependencies=lambda _: ())

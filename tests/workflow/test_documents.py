@@ -86,7 +86,7 @@ def test_commands_and_make_targets_named_in_documents_exist(name):
         assert importlib.util.find_spec(module), module
 
 
-def test_code_and_templates_name_documents_that_exist():
+def test_documents_named_in_code_and_templates_exist():
     files = [*ROOT.glob("*.yaml"), *ROOT.glob("[a-z]*/**/*.py"), *ROOT.glob("report/**/*.j2")]
     for path in [*files, *ROOT.glob("workflow/**/*.yaml")]:
         if "results" not in path.parts:

@@ -94,7 +94,7 @@ def test_try_writes_the_example_once_and_prints_its_result_as_json(repository):
         (("guard", "kernels", "--counts", "bad.json"), "bad.json: is not a file of counts: name"),
     ],
 )
-def test_wrong_arguments_are_one_line_errors(repository, arguments, message):
+def test_wrong_arguments_of_guard_are_one_line_errors(repository, arguments, message):
     (repository / "empty").mkdir()
     (repository / "bad.json").write_text("[1]")
     status, _, error = run(repository, *arguments)
@@ -104,7 +104,7 @@ def test_wrong_arguments_are_one_line_errors(repository, arguments, message):
 
 
 @pytest.mark.exhaustive
-def test_lines_that_only_gpus_compile_are_not_checked(repository):
+def test_guard_reports_a_kernel_with_lines_only_for_gpus_as_not_checked(repository):
     """As in `gemm-study try`, such a kernel is not called correct."""
     only_gpus = "#if __CUDA_ARCH__ >= 800\n    __nanosleep(9);\n#endif\n    float sum"
     (repository / "mine.cu").write_text(EXAMPLE.replace("    float sum", only_gpus, 1))

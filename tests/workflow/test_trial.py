@@ -104,7 +104,7 @@ void run(cublasHandle_t handle, int m, int n, int k, float *A, float *B, float *
 
 
 @pytest.mark.slow
-def test_a_kernel_becomes_a_variant_whose_launch_is_evaluated_for_a_gpu(path):
+def test_a_user_kernel_becomes_a_variant_whose_launch_is_evaluated_for_a_gpu(path):
     path.write_text(HOSTED)
     lines = launch_lines.judged(path)
     said = next(lines)

@@ -182,7 +182,7 @@ def test_files_have_the_stated_hashes_and_packages_the_stated_licences(contents,
     assert not [n for n in locked & set(named) if "unknown" in str(named[n]["licenses"])]
 
 
-def test_the_graph_names_inputs_outputs_measurements_licence_and_authors(graph, study):
+def test_the_metadata_of_a_crate_name_inputs_outputs_measurements_licence_and_authors(graph, study):
     workflow, run, root = graph["Snakefile"], graph["#run"], graph["./"]
     parameters = [graph[name] for name in ids(workflow["input"]) | ids(workflow["output"])]
     examples = {one["name"]: ids(one["workExample"]) for one in parameters}
@@ -230,7 +230,7 @@ def test_the_named_commands_run_in_the_unpacked_crate(packed, tmp_path):
     ("field", "words"),
     [("report", "report.html is missing"), ("config", "missing"), ("tables", "no tables")],
 )
-def test_a_missing_input_is_a_one_line_error_and_leaves_no_file(
+def test_a_missing_input_of_a_crate_is_a_one_line_error_and_leaves_no_file(
     study, tmp_path, field, words, monkeypatch
 ):
     with pytest.raises(StoreError, match=words) as error:

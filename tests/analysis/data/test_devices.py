@@ -13,7 +13,7 @@ def labels(found):
     return [device.label for device in found]
 
 
-def test_devices_are_listed_with_the_one_in_focus_first(tmp_path):
+def test_devices_are_listed_with_the_gpu_in_focus_first(tmp_path):
     cards = [recording("two") | {"gpu": f"two-gpu{k}", "device": f"gpu{k}"} for k in range(2)]
     other = recording("b200", gpu_name="b200", simulated=True, live=True)
     rows = [recording("host", gpu=False), *cards, other]

@@ -102,7 +102,7 @@ def block_of(found):
 
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
 @pytest.mark.parametrize("n", [256, 300, 768, 1024, 1536, 2048])
-def test_a_run_is_predicted_within_the_measured_sizes(fitted, memory, n):
+def test_a_run_between_measured_sizes_is_predicted_from_its_curve(fitted, memory, n):
     block = block_of(found := fitted[memory])
     predicted = found.predict(block, n)
     truth = truth_s("block", 16, n, memory)
@@ -112,7 +112,7 @@ def test_a_run_is_predicted_within_the_measured_sizes(fitted, memory, n):
     assert found.predict(replace(block, runs=None), n).time_s == pytest.approx(truth, rel=0.15)
 
 
-def test_the_floor_is_interpolated_between_measured_copies():
+def test_the_floor_that_advise_states_is_interpolated_between_measured_copies():
     key = {"gpu": "card", "host_memory": "pinned"}
     rows = [
         key | dict.fromkeys("mnk", n) | {"gpus": gpus, "copies_s": time_s}
@@ -227,7 +227,7 @@ def test_held_out_sizes_are_not_fitted_but_lie_inside_their_prediction_intervals
     assert (after["error_share"] < before["error_share"]).all()
 
 
-def test_advise_gives_time_speedups_and_break_even_at_any_size(run, computed):
+def test_advise_prints_time_speedups_and_break_even_size_for_any_size(run, computed):
     status, out, err = run(computed, 1536)
     assert (status, err) == (0, "")
     lines = out.splitlines()

@@ -44,7 +44,7 @@ def test_times_that_are_a_power_of_n_are_extrapolated_exactly(cost, exponent, n)
     assert float(np.exp(found.at(n)[0])) == pytest.approx(cost * n**exponent, rel=1e-6)
 
 
-def test_beyond_the_measured_sizes_overlapped_runs_take_at_least_as_long_as_a_kernel():
+def test_an_extrapolated_overlapped_run_takes_at_least_as_long_as_its_kernel():
     """Up to N = 4096 their copies take longer than the product, so their curve grows as N²."""
     kernels = {"sgemm_top": 128256, "sgemm_tensor_tma": None, "block": 32}
     costs = {"sgemm_top": 1e-13, "sgemm_tensor_tma": 1e-15, "block": 1e-12}

@@ -15,7 +15,7 @@ def crossing(gpu, location, n, low=None, high=None, **more):
 
 
 @pytest.mark.slow
-def test_break_even_sizes_are_dots_inside_and_arrows_outside_the_measured_range(tmp_path):
+def test_the_figure_shows_break_even_sizes_as_dots_or_beyond_the_range_as_arrows(tmp_path):
     rows = [
         crossing("a", "measured", 400.0, 300.0, 500.0),
         crossing("a", "below", None, 0.0, 300.0, cpu_baseline="naive"),

@@ -103,7 +103,7 @@ def test_counts_agree_only_if_equal_and_agreement_may_be_unknown(found, counted,
     assert list(row["counter_over_theory"]) == [138412034 / 138412032, 1.0]
 
 
-def test_without_counts_the_table_is_empty():
+def test_the_table_of_counts_is_empty_without_counts():
     assert list(read([])) == COLUMNS
     made = counts_table(read([]), [])
     assert made.empty
@@ -118,7 +118,7 @@ def test_without_counts_the_table_is_empty():
         (None, None, "No such file"),
     ],
 )
-def test_unreadable_counts_are_one_line_errors(counted, tmp_path, old, new, words):
+def test_an_unreadable_table_of_counts_is_a_one_line_error(counted, tmp_path, old, new, words):
     file = tmp_path / "counts.csv"
     if old:
         file.write_text(counted[0].read_text().replace(old, new, 1))

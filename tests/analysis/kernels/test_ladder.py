@@ -58,7 +58,9 @@ def test_ladder_steps_have_a_row_per_type_and_shape_and_list_the_changes_of_the_
     assert changed(before, after) == "occupancy 100 → 25 %; widest shared load 1 → 128 bits"
 
 
-def test_speedups_are_over_the_nearest_measured_predecessor(steps, gpu_recording):
+def test_a_step_of_the_ladder_is_compared_with_its_nearest_measured_predecessor(
+    steps, gpu_recording
+):
     known = (("block_unroll4", 3.0, "faster"), ("block_strided", 0.5, "slower"))
     for name, speedup, verdict in known:
         row = one(steps, name)

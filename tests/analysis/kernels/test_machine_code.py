@@ -44,7 +44,7 @@ def one(code, name, dtype="float32"):
     return only(code, variant=name, dtype=dtype)
 
 
-def test_builds_have_their_occupancy_and_instruction_mix(code, gpu_recording):
+def test_the_table_of_builds_has_occupancy_and_instruction_mix(code, gpu_recording):
     assert len(code) == len(gpu_recording.builds) - 2
     assert not {"probes", "hold"} & set(code["variant"])
     assert set(code["recording"]) == {"card"}

@@ -34,7 +34,7 @@ def test_each_mode_of_the_library_has_its_time_speedup_and_error(made):
     assert row["worst_units"] == pytest.approx(0.01 * (2**17 + 2**8 + 2 * 512), rel=1e-3)
 
 
-def test_answers_contain_no_other_mode_of_cublas(made):
+def test_answers_of_the_report_use_only_the_reference_mode_of_cublas(made):
     (source,) = data.sources({"card": made})
     assert set(source.cells["variant"]) >= CONTEXT
     assert not set(source.square_cells["variant"]) & CONTEXT

@@ -51,7 +51,7 @@ def test_sustained_launches_are_compared_with_kernel_only_times():
     assert row["sustained_flop_per_s"] == pytest.approx(2 * row["n"] ** 3 / row["launch_s"])
 
 
-def test_energy_is_power_times_the_time_of_a_launch(gpu_recording):
+def test_energy_per_product_is_power_times_the_time_of_a_launch(gpu_recording):
     made, again = (read(recorded(**SMALL, seed=seed)) for seed in (0, 1))
     table = sustained_table(data.sources({"card": made}))
     assert len(table) == len(made.energy) > 10

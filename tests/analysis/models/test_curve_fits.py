@@ -32,7 +32,7 @@ def test_curve_fits_reproduce_times_that_follow_their_formula(name, law):
     np.testing.assert_allclose(one.at(kernels, n), law(kernels, n), atol=1e-4)
 
 
-def test_a_held_out_size_does_not_predict_itself():
+def test_a_curve_fit_without_a_size_does_not_use_its_time():
     bent = DATA.log_times.copy()
     place = int(np.flatnonzero((DATA.kernels == 3) & (N == 512))[0])
     before = of(bent)

@@ -95,7 +95,7 @@ def unseen(variant, factor, role="unseen", n=512, **more):
     return predicted("a", variant, n, 1.0, factor, role=role, kernels="all", **more)
 
 
-def test_the_figure_marks_medians_outside_of_their_interval(tmp_path):
+def test_the_figure_of_predictions_marks_medians_outside_their_interval(tmp_path):
     rows = [
         unseen("register_tile", 1.0),
         unseen("register_tile", 1.2, n=1024),

@@ -39,7 +39,7 @@ def of_card(gpu_recording):
     return found
 
 
-def test_the_parameters_of_a_gpu_that_follows_m0_are_recovered(of_card):
+def test_a_fit_recovers_the_parameters_of_a_simulated_gpu_that_follows_m0(of_card):
     models = of_card["models"]
     own = models[(models["source"] == "card") & (models["kernels"] == "modelled")]
     rho = one(own, model="M0", parameter="rho")

@@ -30,7 +30,7 @@ BLOCK32 = ("block", "float32", 32, EXACT, 32, 8192, 121, 84, 32)
 NAIVE32 = ("naive", "float32", 32, EXACT, 32, 0, 50, 20, 4)
 
 
-def test_work_of_block_and_naive_equals_hand_counts():
+def test_units_of_work_of_block_and_naive_equal_hand_counts():
     found = with_work(cells(("block", N, 32)), card([BLOCK32])).iloc[0]
     warps = BLOCKS * 32
     tiles = N // 32

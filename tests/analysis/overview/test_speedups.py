@@ -65,7 +65,7 @@ def of_cell(table, variant="block", n=512, block_size=16, host_memory="pinned"):
         (("block", 512, 16, "pageable"), {"total": 3, "kernel": 4, "cpu_blas": 2.5}),
     ],
 )
-def test_speedups_are_over_each_baseline_with_the_same_host_memory(cell, expected):
+def test_speedups_compare_with_each_baseline_in_the_same_host_memory(cell, expected):
     rows = of_cell(table_of(samples_of(TIMES)), *cell)
     assert dict(rows["speedup"][list(expected)]) == pytest.approx(expected)
     decided = rows[rows["verdict"] != "undecided"]

@@ -73,7 +73,7 @@ def case(claim, verdict, quantity=None, gpu="card", n=64):
     return row | {"source": "V", "value": 1.0, "verdict": verdict}
 
 
-def test_a_claim_has_one_verdict_per_gpu_model(gpu_recording, claims):
+def test_each_claim_gets_one_verdict_per_gpu_model(gpu_recording, claims):
     cases = [
         case("both", "holds", "kernel", n=64),
         case("both", "holds", "total", n=128),

@@ -61,7 +61,7 @@ def test_the_claimed_cpu_speedup_of_35_holds_within_a_tolerance(cpu_recording):
         assert row["verdict"] == (f"{verdict}hold" if verdict else "holds")
 
 
-def test_block_size_matters_above_a_factor_of_two_and_one_sample_decides_nothing(cpu_recording):
+def test_block_size_matters_from_a_factor_of_two_and_one_sample_decides_nothing(cpu_recording):
     samples = cpu_recording.samples.query("variant != 'naive' or round == 0")
     made = replace(cpu_recording, samples=samples)
     row = one(claims_of({"card": made}), cpu_claims.CACHE_SPEEDUP)
@@ -73,7 +73,7 @@ def test_block_size_matters_above_a_factor_of_two_and_one_sample_decides_nothing
     assert one(claims_of({"card": cpu_recording}), cpu_claims.BLOCKING)["verdict"] == "undecided"
 
 
-def test_speedups_over_the_cpu_equal_the_product_of_their_parts(claims, gpu_recording):
+def test_the_claimed_speedup_over_the_cpu_equals_the_product_of_its_parts(claims, gpu_recording):
     split = cpu_split_table(PRINTED, data.sources({"card": gpu_recording}))
     wholes = split[(split["part"] == "whole") & (split["host_memory"] == "pageable")]
     for start, claim in (("naive", cpu_claims.OVER_NAIVE), ("source", cpu_claims.OVER_CACHE)):

@@ -373,7 +373,7 @@ def test_choosing_a_baseline_on_the_page_equals_rendering_with_that_baseline(vis
         assert violations(page, "nav", "#calculator") == [], size
 
 
-def test_kernels_terms_and_numbers_show_their_meaning_by_pointer_and_keyboard(visit):
+def test_the_page_explains_kernels_terms_and_numbers_by_pointer_and_keyboard(visit):
     page, said = visit("several")
     page.wait_for_selector("[data-meanings]")
     meaning = page.locator("#meaning")
@@ -408,7 +408,7 @@ def test_kernels_terms_and_numbers_show_their_meaning_by_pointer_and_keyboard(vi
     assert len(said) == 1, said
 
 
-def test_a_link_opens_its_folded_section(shared):
+def test_a_link_into_a_folded_section_of_the_page_opens_it(shared):
     page, _ = shared("several")
     page.wait_for_selector("[data-meanings]")  # scripts that set the address have run
     assert not page.locator("#fold-audit").is_visible()
@@ -492,7 +492,7 @@ def test_the_address_restores_an_explorer_view_that_was_set_by_keyboard(visit, w
     assert len(said) == 1, said
 
 
-def test_a_ratio_of_the_explorer_is_the_speedup_of_the_table(visit):
+def test_a_ratio_in_the_explorer_equals_the_speedup_in_the_table(visit):
     page, _ = visit(
         "several", query="?quantity=kernel+throughput&over=baseline&kernel=*&location=pinned"
     )
@@ -524,7 +524,7 @@ def test_a_ratio_of_the_explorer_is_the_speedup_of_the_table(visit):
             assert abs(value - float(digits)) <= 0.5001 * step + 0.0006 * value, (shown, text)
 
 
-def test_links_below_figures_open_their_quantity_in_the_explorer(shared):
+def test_a_link_below_a_figure_opens_its_quantity_in_the_explorer(shared):
     page, said = shared("several")
     draw_explorer(page)
     links, status = page.locator("figure.plot a.explore"), page.locator("#explorer-status")
@@ -571,7 +571,7 @@ ONLY_EXPLORER = """document.querySelectorAll("main > :not(#explorer)")
 
 
 @pytest.mark.parametrize(("kind", "state"), STATES)
-def test_every_state_of_the_explorer_fits_and_is_accessible(visit, kind, state):
+def test_every_state_of_the_explorer_fits_its_window_and_is_accessible(visit, kind, state):
     page, said = visit(kind, PHONE, "dark", query=f"?{state}", bypass_csp=True)
     draw_explorer(page)
     page.evaluate(ONLY_EXPLORER)

@@ -38,7 +38,7 @@ def test_drawing_removes_old_figures_and_keeps_the_settings_of_matplotlib(folder
     assert dict(mpl.rcParams) == before
 
 
-def test_a_missing_table_and_an_unknown_focus_are_errors(folder):
+def test_a_missing_table_or_an_unknown_focus_is_an_error_of_figures(folder):
     with pytest.raises(StoreError, match=r"report\.focus: h300 was not measured"):
         write_figures(folder / "tables", folder / "out", "h300")
     (folder / "tables" / "recordings.csv").unlink()

@@ -140,7 +140,7 @@ def test_simulated_gpus_are_marked_everywhere_and_hostile_names_stay_text():
         ("recordings/host/MANIFEST.sha256", "MANIFEST.sha256 is missing"),
     ],
 )
-def test_a_missing_file_is_an_error_and_leaves_no_page(tmp_path, missing, words):
+def test_a_missing_input_of_the_page_is_an_error_and_leaves_no_page(tmp_path, missing, words):
     for name in ("tables", "figures"):
         shutil.copytree(reports.made("host") / name, tmp_path / name)
     shutil.copytree(TEMPLATE, tmp_path / "template")

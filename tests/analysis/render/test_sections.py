@@ -87,7 +87,7 @@ def test_the_top_bar_offers_the_measured_baselines_and_the_matrix_size_of_the_an
     ]
 
 
-def test_without_a_gpu_the_page_says_so_and_models_are_of_the_published_times(tmp_path):
+def test_without_a_gpu_the_page_says_so_and_models_published_times(tmp_path):
     values = said(tmp_path, sections.dossier, recordings=[recording("host", gpu=False)])
     assert values["nothing"].startswith("No GPU was measured.")
     assert values["modelled_source"] == "published"

@@ -76,7 +76,7 @@ def script_answers(tables, questions):
 
 
 @pytest.mark.skipif(NODE is None, reason="no Node.js here")
-def test_the_page_predicts_any_shape_as_advise(gpu_recording, tmp_path):
+def test_the_page_predicts_the_same_times_as_advise_for_any_shape(gpu_recording, tmp_path):
     made = surface_tables(data.sources({"card": recorded_shapes(gpu_recording, 1)}))
     for name, frame in made.items():
         frame.to_csv(tmp_path / f"{name}.csv", index=False, float_format="%.6g")

@@ -20,7 +20,7 @@ def test_lines_of_templates_are_short(path):
     assert not re.search(r"<\w+$", path.read_text(), re.M), "the check of the page reads <table …>"
 
 
-def test_templates_nest_no_choice_in_an_expression():
+def test_templates_contain_no_nested_choices_in_an_expression():
     parser = jinja2.Environment()
     for path in TEMPLATES:
         for choice in parser.parse(path.read_text()).find_all(jinja2.nodes.CondExpr):

@@ -260,7 +260,7 @@ def test_one_disturbed_session_does_not_make_a_side_slower():
     assert "slower" not in {*compare(samples, builds, 0.05).verdicts["verdict"]}
 
 
-def test_the_smallest_detectable_slowdown_is_detected():
+def test_a_slowdown_of_the_size_stated_as_detectable_is_detected():
     least = compare(table([*REPEATS, "a", "b"]), Builds(["a"], ["b"], REPEATS), 0.02)
     factor = float(least.verdicts["found"].max())
     hits = 0
@@ -271,7 +271,7 @@ def test_the_smallest_detectable_slowdown_is_detected():
     assert hits >= 8
 
 
-def test_equal_times_are_the_same_and_times_of_zero_are_noted():
+def test_equal_times_get_the_verdict_same_and_times_of_zero_are_noted():
     sessions = [*REPEATS, "a", "b"]
     rows = [("t", name, at, 0.001) for name in sessions for at in range(5)]
     rows += [("u", name, at, 0.002) for name in sessions for at in range(5)]

@@ -30,7 +30,7 @@ def test_a_fit_recovers_the_ratio_of_two_costs_over_a_wide_range(ratio):
 
 
 @pytest.mark.parametrize("model", ["M0", "M3", "M8"])
-def test_the_unit_of_time_scales_parameters_but_no_ratio(model):
+def test_the_unit_of_time_scales_fitted_parameters_but_not_their_ratios(model):
     in_seconds = model_data.times(model, 3, NOISY)
     in_microseconds = replace(in_seconds, log_times=in_seconds.log_times + np.log(1e6))
     one, other = fit(in_seconds), fit(in_microseconds)
@@ -96,7 +96,7 @@ def test_cells_are_weighted_by_their_noise_and_the_error_of_the_model():
 
 
 @pytest.mark.exhaustive
-def test_scatter_is_the_variance_beyond_that_of_the_samples():
+def test_the_scatter_of_a_model_is_the_variance_beyond_that_of_samples():
     found = [fit(model_data.times("M7", seed, (0, 0, 0.05, 0.02))).scatter for seed in range(30)]
     assert np.sqrt(np.mean(found)) == pytest.approx(0.05, rel=0.1)
     none = [fit(model_data.times("M7", seed, (0, 0, 0, 0.02))).scatter for seed in range(30)]

@@ -84,7 +84,7 @@ def test_session_variances_exclude_the_noise_of_samples_and_are_estimated_by_kin
     assert (found.between, list(found.cells)) == (pytest.approx([0.015, 0.085], rel=1e-3), [1, 2])
 
 
-def test_half_widths_equal_hand_values_and_are_unknown_for_one_session():
+def test_half_widths_over_sessions_equal_hand_values_and_are_nan_for_one_session():
     """Four sessions of 11 cells: t(3) = 3.1824 for 0.03, t(30) = 2.0423 for 0.01 + 0.02."""
     one = np.ones(1)
     of = Scatter(np.array([11]), np.array([4]), 0.03 * one, 0.01 * one, 0.02 * one)

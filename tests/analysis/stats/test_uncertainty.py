@@ -86,7 +86,7 @@ def test_indistinguishable_parameters_have_no_interval():
 
 
 @pytest.mark.exhaustive
-def test_noise_of_samples_widens_intervals():
+def test_noise_of_samples_widens_the_intervals_of_parameters():
     data = model_data.times("M0", 0, (0, 0, 0, 0))
     assert estimates("M0", data, 0)["rho"].high == pytest.approx(5, rel=1e-4)
     rng = np.random.default_rng(0)

@@ -143,7 +143,7 @@ def test_the_variance_between_sessions_falls_with_their_number():
     assert found["between"][0] == pytest.approx(2 * of_one)
 
 
-def test_many_comparisons_are_adjusted_as_benjamini_and_hochberg_do():
+def test_p_values_of_many_comparisons_are_adjusted_by_benjamini_and_hochberg():
     # Section 4.1 of their paper: 15 tests, of which 5 % false discoveries allow the first four.
     p = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344]
     p += [0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0]
@@ -164,7 +164,7 @@ def test_many_comparisons_are_adjusted_as_benjamini_and_hochberg_do():
         assert set(compared(*sides).query("n == 1")["verdict"]) == {verdict}
 
 
-def test_verdicts_need_significance_and_more_than_the_threshold():
+def test_a_verdict_needs_significance_and_a_difference_above_the_threshold():
     cases = [
         *((1.03, 0.04, 1.0, "slower"), (1 / 1.03, 0.04, 1.0, "faster")),
         *((1.03, 0.06, 1.0, "undecided"), (1 / 1.03, 0.06, 1.0, "undecided")),  # not significant
@@ -305,7 +305,7 @@ def test_runs_are_compared_for_every_location_of_the_matrices(location):
     assert "same" in set(compared(*sides)["verdict"]) <= {"same", "undecided"}
 
 
-def test_slower_copies_of_the_host_explain_slower_runs_apart_from_their_kernels():
+def test_slower_copies_explain_slower_runs_except_in_their_kernels():
     total, kernel = np.linspace(1, 1.01, 20), np.linspace(0.5, 0.51, 20)
     one = held(total, kernel, h2d_bytes_per_s=1e10, d2h_bytes_per_s=2e10)
     slow = held(1.2 * total, kernel, h2d_bytes_per_s=0.7e10, d2h_bytes_per_s=2e10)
@@ -329,14 +329,14 @@ def test_slower_copies_of_the_host_explain_slower_runs_apart_from_their_kernels(
 
 
 @pytest.mark.parametrize(("empty_s", "verdict"), [(0.8, "other hardware"), (0.008, "slower")])
-def test_a_longer_empty_run_explains_only_its_share_of_a_run(empty_s, verdict):
+def test_a_longer_empty_run_explains_at_most_its_own_part_of_a_slower_run(empty_s, verdict):
     total, kernel = np.linspace(1, 1.001, 20), np.linspace(0.1, 0.1001, 20)
     one, slow = (held(f * total, kernel, empty_total_s=1.1 * f * empty_s) for f in (1.0, 1.15))
     assert compared(one, slow).set_index("quantity").at["total", "verdict"] == verdict
 
 
 @pytest.mark.parametrize(("l2_bytes", "verdict"), [(2**20, "other hardware"), (2**30, "slower")])
-def test_slower_device_memory_explains_kernels_that_exceed_the_l2(l2_bytes, verdict):
+def test_slower_device_memory_explains_slower_kernels_that_exceed_the_l2(l2_bytes, verdict):
     sides = [held(TIMES, TIMES, n=4096, dram_latency_s=3e-7)]
     sides += [held(TIMES, 1.011 * TIMES, n=4096, dram_latency_s=3.2e-7)]
     gpu = {"device": "gpu0", "name": "Card", "limits": {"l2_cache_bytes": l2_bytes}}
@@ -375,7 +375,7 @@ def test_only_the_variant_that_is_5_percent_slower_is_found():
     assert "slower" not in set(mirrored["verdict"])
 
 
-def test_common_configurations_are_matched_by_device():
+def test_configurations_of_both_recordings_are_matched_by_device():
     one, two, three = ([base + step / 100 for step in range(6)] for base in (1, 2, 3))
     a = recorded(cell(one, device="gpu0"), cell(one, device="cpu"))
     b = recorded(
@@ -530,7 +530,7 @@ def test_recordings_not_comparable_are_one_line_errors(run, cpu_recording, gpu_r
         assert (status, "--threshold" in err) == (2, True)
 
 
-def test_the_recipe_for_repositories_fails_when_a_kernel_is_slower(command, tmp_path):
+def test_the_documented_recipe_for_repositories_fails_if_a_kernel_is_slower(command, tmp_path):
     page = (ROOT / "docs" / "how-to" / "guard-a-repository.md").read_text()
     recipe = page.split("```yaml\n")[2].split("```")[0]
     assert recipe.count("\n") <= 15

@@ -35,7 +35,7 @@ def samples(reasons, totals, **state):
     return frame.reindex(columns=list(types)).astype(types)
 
 
-def test_phases_and_their_total_have_the_share_without_transfer_or_kernel(throttled):
+def test_phases_and_their_total_state_the_share_without_transfer_or_kernel(throttled):
     times = (("pilot", 3.0, 1.5), ("samples", 5.0, 4.5), ("empty", 0.0, 0.0))
     keys = ("phase", "wall_s", "busy_s")
     phases = [{"device": "gpu0"} | dict(zip(keys, row, strict=True)) for row in times]

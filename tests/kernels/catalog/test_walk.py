@@ -30,7 +30,7 @@ def test_drawn_accesses_equal_those_counted_by_host_execution(host_builds, varia
 
 
 @pytest.mark.parametrize("block_size", [2, 8, 32])
-def test_drawings_follow_the_block_size(host_builds, block_size):
+def test_drawings_of_accesses_depend_on_the_block_size(host_builds, block_size):
     drawn = drawings("naive_coalesced", block_size)
     product = product_of("naive_coalesced", 64, block_size)
     counts = execute(product, "counted", folder=host_builds)[1].counts

@@ -130,7 +130,7 @@ def test_a_source_that_does_not_compile_is_named_and_leaves_no_file(nvcc, tmp_pa
         ("sm_81", ""),
     ],
 )
-def test_an_unsupported_architecture_is_named_with_the_compiler_that_supports_it(
+def test_the_error_for_an_unsupported_architecture_names_a_compiler_that_supports_it(
     tmp_path, architecture, toolkit
 ):
     script = """if [ "$arguments" = --list-gpu-code ]; then echo sm_75; echo sm_121; exit; fi
@@ -156,7 +156,7 @@ echo "nvcc fatal   : Unsupported gpu architecture '${arguments#*-arch=}'" >&2; e
         (PROBES, "true", "nvcc failed without a message"),
     ],
 )
-def test_failed_build_names_the_first_error_and_keeps_the_older_cubin(
+def test_a_failed_build_names_the_first_error_and_keeps_the_older_cubin(
     tmp_path, build, script, complaint
 ):
     nvcc = stand_in(tmp_path / "nvcc", f'echo half >"$out"; {script}; exit 1')

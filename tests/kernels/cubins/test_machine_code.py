@@ -62,7 +62,7 @@ def test_each_kernel_of_a_cubin_has_its_own_counts(said):
     assert [(c.scope, c.opcode, c.count) for c in counts] == expected
 
 
-def test_the_width_of_an_access_is_read_from_its_opcode():
+def test_the_width_of_a_memory_access_is_read_from_its_opcode():
     widths = {8: "LDG.E.U8", 16: "LDG.E.S16", 32: "LDG.E LDG.E.SYS LDS.U"}
     widths[64] = "LDG.E.64.STRONG.GPU LDG.E.LTC128B.64.CONSTANT STS.64 LDL.64"
     widths |= {128: "LDG.E.128.SYS LDS.U.128 STG.E.128", 0: "LDC.64 ULDC.64 IMAD.U32 FFMA CS2R.32"}

@@ -29,7 +29,7 @@ def test_the_configured_nvcc_precedes_those_on_path_and_from_wheels(compilers):
     assert toolchain.find_nvcc() == compilers["wheel"]
 
 
-def test_configured_compiler_is_never_replaced_by_another(compilers, tmp_path):
+def test_a_configured_nvcc_is_never_replaced_by_another_one(compilers, tmp_path):
     wrong = tmp_path / "mine" / "nvc"
     with pytest.raises(StudyError, match=rf"^toolchain\.nvcc: {wrong} is not a program; correct"):
         toolchain.find_nvcc(str(wrong))

@@ -176,6 +176,6 @@ def test_copies_and_barrier_objects_give_the_results_of_cuda(compiled, text, val
         ),
     ],
 )
-def test_faults_of_copies_and_barriers_are_found(compiled, text, values, message):
+def test_misuse_of_asynchronous_copies_and_barriers_is_a_fault(compiled, text, values, message):
     with pytest.raises(KernelFault, match=message):
         run(compiled, text.format(**values))

@@ -247,7 +247,7 @@ def test_the_command_count_counts_all_kernels_of_a_study(command, tmp_path):
     assert {row["n"] for row in rows} == {"32", "64", "70"}, "whatever is measured here"
 
 
-def test_every_kernel_of_the_study_is_counted_at_the_size_of_the_counters():
+def test_every_kernel_of_the_study_is_also_counted_at_the_size_of_hardware_counters():
     own = load(ROOT / "config.yaml").study
     tables = plan(own, COUNTED_SIZE, BLOCK_SIZES)
     in_turn = {n for n, entry in VARIANTS.items() if entry.kernel_name and entry.flow == IN_TURN}

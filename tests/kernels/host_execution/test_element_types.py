@@ -145,6 +145,6 @@ def test_global_loads_of_doubles_touch_the_expected_sectors(compiled):
     assert [load.transactions for load in loads] == list(expected.values())
 
 
-def test_a_link_error_names_the_missing_function(compiled):
+def test_an_error_of_the_linker_names_the_missing_function(compiled):
     with pytest.raises(StudyError, match=r"kernel\.cu:3: missing: host execution has no"):
         compiled("missing();", before="void missing();\n")

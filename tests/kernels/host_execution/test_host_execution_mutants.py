@@ -54,7 +54,7 @@ def test_there_are_enough_broken_kernels_and_their_names_are_unique():
     }
 
 
-def test_launch_with_too_little_shared_memory_is_found(host_builds):
+def test_a_launch_with_too_little_shared_memory_is_a_fault(host_builds):
     entry = catalog.variant("buffered_row")
 
     def geometry(shape, block_size):

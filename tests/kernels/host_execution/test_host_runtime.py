@@ -75,7 +75,7 @@ def test_a_load_of_a_word_that_another_block_stored_is_a_race(compiled):
         kernel.run((2,), (1,), [np.zeros(3, np.float32)])
 
 
-def test_a_kernel_runs_again_after_a_fault(compiled):
+def test_a_kernel_can_run_again_after_a_fault(compiled):
     body = f"__shared__ float s[32]; s[{TID}] = 1; __syncthreads(); p[{TID}] = s[31 - {TID}];"
     kernel = compiled(body)
     for _ in range(2):
@@ -100,7 +100,7 @@ def test_all_built_in_variables_of_cuda_are_available(compiled):
 
 
 @pytest.mark.parametrize(("statement", "message"), code_of(cases("unsupported")).items())
-def test_unsupported_features_are_named_with_their_line(compiled, statement, message):
+def test_an_unsupported_feature_of_a_kernel_is_named_with_its_line(compiled, statement, message):
     body = f"// asm is a word here\n/* and\n here */ {statement}"
     with pytest.raises(NotSupported) as refused:
         compiled(body, before='extern "C" int system(const char *); ')
@@ -109,7 +109,7 @@ def test_unsupported_features_are_named_with_their_line(compiled, statement, mes
 
 
 @pytest.mark.parametrize("condition", ["ifdef __CUDACC__", "if __CUDA_ARCH__ >= 800"])
-def test_code_for_gpus_only_is_ignored(condition):
+def test_code_that_only_a_gpu_compiles_is_ignored_on_the_host(condition):
     lines = ["#if WIDE", 'asm("a");', "#else", 'asm("b");', "#endif", "#else", "atomicInc(p, 1);"]
     text = "\n".join([f"#{condition}", *lines, "#endif", 'asm("c");'])
     assert unsupported(text) == (8, "atomicInc", "these atomics")
@@ -143,7 +143,7 @@ def test_conversions_of_all_16_bit_floats_equal_those_of_numpy(compiled):
     np.testing.assert_array_equal(back, exact)
 
 
-def test_operands_of_tensor_cores_are_checked_and_not_counted(compiled):
+def test_accesses_to_operands_of_tensor_cores_are_checked_but_not_counted(compiled):
     before = "#define OPERAND(i) host_tensor_operand((const unsigned *)smem + (i))\n"
     body = (
         "extern __shared__ float smem[]; smem[threadIdx.x] = 1.0f; {barrier}\n"
@@ -206,7 +206,7 @@ def test_a_kernel_is_compiled_once_for_equal_content(compiled, host_builds, tmp_
     assert calls == ["whole.so"]
 
 
-def test_missing_compiler_is_a_one_line_error(monkeypatch, tmp_path):
+def test_a_missing_g_plus_plus_is_a_one_line_error(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     compiler.find_gxx.cache_clear()
     with pytest.raises(StudyError, match=r"^g\+\+: not found on PATH; install it"):

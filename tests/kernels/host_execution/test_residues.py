@@ -134,7 +134,7 @@ def test_a_small_product_is_chosen_with_the_residues_of_a_large_one(name, shape,
 
 
 @pytest.mark.exhaustive
-def test_products_with_the_residues_of_the_study_have_the_counts_of_theory(host_builds):
+def test_counts_equal_theory_for_products_with_the_residues_of_the_study(host_builds):
     study = load(ROOT / "config.yaml").study
     products = {alike(one) for counting in plan(study, None) for one in counting.predicted}
     faults = {str(one): fault(one.variant, one, host_builds) for one in products}

@@ -242,7 +242,7 @@ def test_behaviour_that_cuda_defines_is_accepted(tried, text):
     assert tried(text) == []
 
 
-def test_lines_that_only_a_gpu_can_run_are_named(tried):
+def test_lines_of_a_kernel_that_only_a_gpu_can_run_are_named(tried):
     clock = "#if __CUDA_ARCH__ >= 800\n    __nanosleep(9);\n    sum += 0;\n#endif"
     assert tried(plain(last=clock)) == [10, 11]
     old = "#if __CUDA_ARCH__ < 800\n    sum += 1;\n#endif"

@@ -88,7 +88,7 @@ def test_the_error_bound_equals_highams_formula_computed_by_hand():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_references_of_a_batch_are_exact_to_half_the_bound(dtype):
+def test_references_of_a_batch_are_exact_to_half_the_error_bound(dtype):
     a, b = pair_of("4x3x6x5", dtype)
     expected, bound = reference(a, b)
     assert expected.shape == bound.shape == (4, 3, 5)
@@ -133,7 +133,7 @@ def test_products_of_the_extreme_integers_wrap_around_exactly(a, b, monkeypatch)
     assert reference(left, right)[0][0, 0, 0] == (k * a * b + 2**31) % 2**32 - 2**31
 
 
-def test_an_integer_that_is_off_by_one_fails():
+def test_an_integer_product_that_is_off_by_one_fails_the_gate():
     a, b = pair_of("2x3x40x4", "int32")
     expected, bound = reference(a, b)
     product = wrapped(a, b).astype(np.int32)
@@ -150,7 +150,7 @@ def test_an_integer_that_is_off_by_one_fails():
         )
 
 
-def test_unwritten_products_fail_in_every_type():
+def test_a_product_that_was_not_written_fails_the_gate_in_every_type():
     a, b = pair_of("3x3x3", "int32")
     expected, bound = reference(a, b)
     verdict = evaluate(np.full((1, 3, 3), POISON_WORD, np.uint32).view(np.int32), expected, bound)

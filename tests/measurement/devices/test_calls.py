@@ -138,7 +138,7 @@ LINEAR = ONE_INDEX.replace("(4, 8)", "32")
         "import torch\ndef mm(a, b, c):\n    c[...] = a @ b\n",
     ],
 )
-def test_a_function_computes_the_product_of_the_matrices(computed, text):
+def test_a_user_supplied_python_function_computes_the_product(computed, text):
     errors, log = computed(text)
     assert np.abs(errors).max() < 1e-5
     assert log in ([STREAM], [], [STREAM, "all", STREAM])
@@ -151,7 +151,7 @@ def test_half_matrices_are_converted_in_both_directions(computed):
     assert 1e-5 < np.abs(errors).max() < 1e-2
 
 
-def test_an_error_of_a_function_is_a_one_line_error(computed):
+def test_an_error_in_a_user_supplied_function_is_a_one_line_error(computed):
     with pytest.raises(CellError, match=r"^file\.py: AssertionError: square only$"):
         computed("import torch\ndef mm(a, b):\n    assert not 1, 'square only'\n    return a\n")
     with pytest.raises(CellError, match=r"^file\.py: ZeroDivisionError: division by zero$"):

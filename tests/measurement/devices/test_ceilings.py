@@ -54,7 +54,7 @@ class FakeLibrary:
         ({3: GIB}, 2, {"memory": 3 * GIB}),
     ],
 )
-def test_cpu_arrays_exceed_the_caches_or_fill_half_of_one(caches, threads, sizes):
+def test_arrays_of_cpu_ceilings_exceed_all_caches_or_fill_half_of_one(caches, threads, sizes):
     levels = [{"level": level, "bytes": size} for level, size in caches.items()]
     found = cpu_ceilings(FakeLibrary(), levels, threads)
     measured = {one.quantity.removesuffix("_bytes_per_s"): one.size_bytes for one in found}
@@ -196,7 +196,7 @@ THROUGH_L1, PAST_L1 = ("STRONG.SM", "STRONG.CTA"), ("STRONG.GPU",)
 @pytest.mark.slow
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_the_compiler_keeps_the_loads_and_fmas_of_probes(nvcc, tmp_path, name):
+def test_compiled_probes_still_contain_their_loads_and_fmas(nvcc, tmp_path, name):
     result = build_cubin(nvcc, PROBES, name, tmp_path / "probes.cubin")
     assert (result.variant, result.block_size, result.build) == ("probes", None, "exact")
     assert result.static_shared_bytes == max(4 * probes.SHARED_POINTERS, probes.TILE_BYTES)

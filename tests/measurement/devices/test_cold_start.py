@@ -65,7 +65,7 @@ def test_a_cold_start_process_that_hangs_is_ended_at_the_limit(monkeypatch):
     assert not multiprocessing.active_children()
 
 
-def test_a_missing_package_is_a_one_line_error(monkeypatch, tmp_path):
+def test_a_missing_package_in_a_cold_start_is_a_one_line_error(monkeypatch, tmp_path):
     (tmp_path / "pycuda.py").write_text("raise ModuleNotFoundError('No module named\\n pycuda')")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])  # the new process has the same
     said = r"^cold start: ModuleNotFoundError: No module named pycuda$"

@@ -62,7 +62,7 @@ def test_gpus_are_selected_by_index_by_name_or_all_at_once(nvml, pycuda):
         assert str(refused.value) == f"GPU {wanted}: {said}"
 
 
-def test_missing_pycuda_and_libcuda_are_one_line_errors(nvml, monkeypatch, tmp_path):
+def test_a_missing_pycuda_or_libcuda_is_a_one_line_error(nvml, monkeypatch, tmp_path):
     names = ("pycuda", "pycuda.driver")
     for name in names:
         monkeypatch.setitem(sys.modules, name, None)

@@ -224,7 +224,7 @@ def test_a_cubin_that_does_not_load_fails_only_its_configurations(card, cubins, 
     assert checks[asked[1]].reason.startswith("block-b8-float32-exact.cubin: cannot be loaded: ")
 
 
-def test_the_gate_needs_no_cubins_of_instruments(card, cubins, inputs, tmp_path):
+def test_checking_products_needs_no_cubins_of_helper_kernels(card, cubins, inputs, tmp_path):
     folder, results = cubins
     name = architecture(card.compute_capability)
     (tmp_path / name).mkdir()

@@ -155,7 +155,7 @@ def test_a_batch_copies_and_multiplies_in_every_stream(open_session, cuda, name)
         assert all(evaluate(product, *expected).reason is None for product in products)
 
 
-def test_streams_do_not_share_prepared_operands(open_session):
+def test_products_in_concurrent_streams_do_not_share_prepared_operands(open_session):
     one = asked("sgemm_tensor_tma", 128)
     with open_session(one) as session, pytest.raises(CellError, match="streams would share"):
         session.throughput(one, [Batch(2, 4)])

@@ -73,7 +73,7 @@ def test_counters_are_assigned_to_cells_by_kernel_name_and_threads():
         ),
     ],
 )
-def test_an_invalid_counter_is_refused(output, reason):
+def test_an_invalid_counter_in_the_output_of_ncu_is_refused(output, reason):
     with pytest.raises(StudyError, match=f"^ncu: {re.escape(reason)}"):
         list(rows_of(output, CELLS))
 
@@ -140,7 +140,7 @@ def ncu(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_counters_are_added_to_the_recording(recorded, ncu):
+def test_hardware_counters_are_added_to_a_recording(recorded, ncu):
     before = recording.read(recorded)
     made = count(recorded, 0)
     assert len(made.counters) == 8 * len(METRICS)

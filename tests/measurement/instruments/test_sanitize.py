@@ -171,7 +171,7 @@ def test_a_failed_configuration_does_not_stop_the_check_of_others(tmp_path, caps
     assert printed == [f"gpu naive B=4 N=8 pinned: {fault}"]
 
 
-def test_the_largest_of_several_error_summaries_is_reported(tmp_path):
+def test_of_several_error_summaries_of_a_sanitizer_the_largest_is_reported(tmp_path):
     summaries = [f"========= ERROR SUMMARY: {count} errors" for count in (0, 3)]
     output = "\n".join([*summaries, "check: 4 cells run, 0 failed"])
     report = sanitizer.read_report("memcheck", output, 0, 1.0, tmp_path / "log")

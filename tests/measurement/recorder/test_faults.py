@@ -126,7 +126,7 @@ def test_runs_in_pieces_use_their_fastest_setting(
     assert len(gpus.lines("use")) == openings * len(cells)
 
 
-def test_modes_of_the_library_are_recorded_but_not_under_sustained_load(
+def test_other_modes_of_the_library_are_recorded_but_not_sustained_launches_of_them(
     config, gpus, cubins, tmp_path
 ):
     names = ["cublas_sgemm", "cublas_bf16", "cublas_fp16"]
@@ -282,7 +282,7 @@ def test_budgets_and_long_runs_limit_the_number_of_samples(config, study, gpus, 
     assert set(cells_of(made.samples)) == set(cells_of(passed))
 
 
-def test_impossible_recordings_are_refused_before_measuring(
+def test_a_recording_that_is_impossible_here_is_refused_before_measuring(
     config, gpus, cubins, tmp_path, monkeypatch
 ):
     out, no_gpu = tmp_path / "new" / "r", replace(gpus, gpus=0)
@@ -488,7 +488,7 @@ def test_a_killed_recorder_loses_no_sample_and_measures_none_twice(
     assert stamps <= set(made.samples["time_unix_s"])
 
 
-def test_the_time_of_an_interrupted_phase_is_kept(config, tmp_path, patch):
+def test_the_recording_keeps_the_time_of_an_interrupted_phase(config, tmp_path, patch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
@@ -500,7 +500,9 @@ def test_the_time_of_an_interrupted_phase_is_kept(config, tmp_path, patch):
     assert [row["phase"] for row in rows] == ["start", "ceilings", "checking", "sampling"]
 
 
-def test_gpus_at_once_resume_where_they_were_interrupted(config, cubins, in_turn, tmp_path):
+def test_gpus_measured_at_once_resume_where_they_were_interrupted(
+    config, cubins, in_turn, tmp_path
+):
     with pytest.raises(StudyError, match=r"^gpu\d: lost after "):
         measure(config, tmp_path, cubins, Fault("lost", number=10), at_once=True)
     kept = (tmp_path / "r.partial" / "journal.jsonl").read_bytes()

@@ -102,7 +102,7 @@ def test_a_kernel_that_asks_for_too_much_shared_memory_is_not_launched(spoilt):
     assert set(cells[cells["variant"] != "buffered_row"]["status"]) == {"passed"}
 
 
-def test_undeclared_shared_memory_fails_at_the_launch(spoilt):
+def test_a_kernel_that_needs_undeclared_shared_memory_fails_at_its_launch(spoilt):
     body = (
         "__shared__ float much[12288]; much[threadIdx.x] = a[0]; __syncthreads(); c[0] = much[n];"
     )

@@ -115,7 +115,7 @@ def test_the_gate_checks_every_cell_once_on_a_poisoned_c_and_keeps_the_run():
     assert {name: row[name] for name in expected} == expected
 
 
-def test_cells_of_one_product_are_checked_together_whatever_their_type():
+def test_cells_of_one_product_are_checked_one_after_the_other():
     """Each reference is then needed once; the least work comes first."""
     shapes = ["2x3x5x4", 4, "3x4x5"]  # the work of 120, 64 and 60 multiplications
     forms = itertools.product(("int32", "float32"), ("bmm_naive", "bmm_tile"), shapes)
@@ -134,7 +134,7 @@ def protocol(samples=12, budget=1e9, single=1e9, confidence=0.95):
     return Protocol(settings.model_copy(update=changes), budget)
 
 
-def test_the_time_budget_limits_the_samples_down_to_the_minimum():
+def test_the_time_budget_limits_samples_but_not_below_the_minimum():
     assert (protocol().fewest, protocol(confidence=0.5).fewest) == (6, 2)
     assert protocol(samples=20).samples(1.0) == 20
     assert protocol(samples=3).samples(1.0) == 6, "five have no interval"
