@@ -163,13 +163,17 @@ def check_name(path: Path, name: str) -> None:
 
 
 def source_text(path: Path) -> str:
-    """Return the text of a file; raise StudyError if it is not a text of at most 1 MB."""
+    """Return the text of a file; raise StudyError if it is not a text of at most 1 MB.
+
+    Comments of CUDA code may have any encoding.
+    """
     if path.exists() and not path.is_file():
         raise StudyError(f"{shown(path)}: is not a regular file; name a .cu or a .py file")
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise StudyError(f"{shown(path)}: is larger than 1 MB; name a file with one kernel")
-        return path.read_text(encoding="utf-8-sig")
+        errors = "strict" if path.suffix == ".py" else "replace"
+        return path.read_text(encoding="utf-8-sig", errors=errors)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not valid UTF-8"
         how = "name a .cu file with one kernel, or a .py file"

@@ -159,7 +159,8 @@ def fixed_sizes(text: str, kernel: Piece | None) -> dict[str, str]:
     If one name stands for all three sizes, it means N. If the kernel names only N and K, the
     constant for M has the name of N with the letter replaced.
     """
-    if kernel is None or any(size_named(named(each)) for each in parameters(kernel)):
+    numbers = [each for each in parameters(kernel) if not is_pointer(each)]
+    if kernel is None or any(size_named(named(each)) for each in numbers):
         return {}
     code, defined = kernel.code, macros(text, "")
     reached = _through_macros(text, sorted(words(code) & defined, key=code.index))

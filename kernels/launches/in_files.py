@@ -234,10 +234,14 @@ def _with_plain_arguments(launch: Launch, kernel: Piece) -> Launch:
     """Return a launch whose pointer arguments are names instead of expressions.
 
     The name is that of the kernel's parameter. A size that is passed as a leading dimension gets
-    the name of that, too, because it may be larger.
+    the name of that, too, because it may be larger. A member of an object, such as ``A.rows``,
+    becomes the size that gets it.
     """
-    given = split_list(launch.arguments)
     targets = parameters(kernel)
+    for argument, target in zip(split_list(launch.arguments), targets, strict=False):
+        if re.fullmatch(r"\w+(?:\.|->)\w+(?:\(\))?", argument) and size_named(named(target)):
+            launch = _with_size(launch, argument, named(target))
+    given = split_list(launch.arguments)
     plain = [
         named(target) if _is_replaced(argument, target) else argument
         for argument, target in zip(given, targets, strict=False)
@@ -250,6 +254,14 @@ def _with_plain_arguments(launch: Launch, kernel: Piece) -> Launch:
     arguments = ", ".join([*plain, *given[len(targets) :]])
     changed = replace(launch, arguments=arguments, unknown=unknown)
     return replace(changed, declarations=needed(launch.declarations, changed))
+
+
+def _with_size(launch: Launch, member: str, size: str) -> Launch:
+    member = rf"{re.escape(member)}(?!\w|\s*\()"
+    texts = (launch.configuration, launch.arguments, *launch.declarations)
+    where, arguments, *declared = (re.sub(member, size, text) for text in texts)
+    before = tuple(each for each in declared if size not in declared_names(each))
+    return replace(launch, configuration=where, arguments=arguments, declarations=before)
 
 
 def _is_replaced(argument: str, target: str) -> bool:

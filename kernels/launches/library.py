@@ -110,6 +110,13 @@ class Source:
         return any(has_beta(kernels.get(step.name)) for step in self.steps)
 
     @property
+    def unused_factors(self) -> list[str]:
+        """The kernel's alpha and beta, if it takes but does not use them."""
+        names = [] if self.kernel is None else [*map(named, parameters(self.kernel))]
+        used = words(self.kernel.code[len(self.kernel.header) :]) if self.kernel else set()
+        return [name for name in names if meaning_of(name) in ("ALPHA", "BETA") if name not in used]
+
+    @property
     def constants_of_kernel(self) -> set[str]:
         """The constants of the file that the multiplying kernel uses, and that a product sets."""
         if self.kernel is None:

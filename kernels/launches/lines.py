@@ -11,9 +11,16 @@ from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.compiler import CompilerError, NotSupported, unchecked_lines
 from kernels.host_execution.limited import LimitReached, cpu_clock, limited
 from kernels.launches.checks import Judged, at_large_sizes
+from kernels.launches.doubts import unsaid
 from kernels.launches.expression import Launch, written
 from kernels.launches.in_files import launches, of_file
-from kernels.launches.includes import read, with_defines, with_includes, with_macros
+from kernels.launches.includes import (
+    conditions_of_kernels,
+    read,
+    with_defines,
+    with_includes,
+    with_macros,
+)
 from kernels.launches.launcher import own, with_launcher
 from kernels.launches.pieces import blanked, kernels_of, with_pointers
 from kernels.launches.reading import C_BEFORE
@@ -27,7 +34,7 @@ LARGE_SECONDS = 26.0  # CPU time for large sizes
 def text_of(path: Path, folders: Sequence[Path] = (), defines: Sequence[str] = ()) -> str:
     """Return the text of a file with its includes and macros expanded, so kernels are found."""
     text = with_launcher(path, with_includes(path, read(path), folders), folders)
-    text = with_defines(with_pointers(text), defines)
+    text = with_defines(with_pointers(text), [*conditions_of_kernels(text), *defines])
     is_hidden = not kernels_of(text) or (
         "<<<" in blanked(text) and not launches(text)
     )  # kernels can be declared by a macro
@@ -51,6 +58,8 @@ def judged(
     text = text_of(path, folders, defines)
     end = cpu_clock() + SECONDS
     names = kernels_to_judge(path, text, option, kernel)
+    if macros := conditions_of_kernels(text):
+        yield f"{shown(path)}: checked with -D {' -D '.join(macros)}"
     verdicts, errors = [], list[StudyError]()
     for place, name in enumerate(names):
         try:
@@ -99,18 +108,26 @@ def verdict_on(path: Path, text: str, name: str, option: str | None, end: float)
     Raise KernelFault for a wrong kernel, and NotSupported, CompilerError or LimitReached for one
     that was not checked.
     """
+    refused: StudyError | None = None
     try:
         verdict = _limited(end, path, text, name, option)
-    except (CompilerError, NotSupported):
+    except (CompilerError, NotSupported) as error:
         if own(text) == text:
             raise
+        refused = error
         verdict = _limited(end, path, own(text), name, option)  # without the file that launches it
-        if not verdict.multiple:
-            raise
-    verdict = _at_large_sizes(verdict, min(LARGE_SECONDS, max(0.0, end - cpu_clock())))
-    if not verdict.multiple:
-        raise KernelFault(f"{verdict.fault}; launched as {written(verdict.source.steps)}")
-    return verdict
+    if verdict.multiple:
+        verdict = _at_large_sizes(verdict, min(LARGE_SECONDS, max(0.0, end - cpu_clock())))
+    if verdict.multiple:
+        return verdict
+    if refused:
+        raise refused
+    is_launched = name in [launch.name for launch in of_file(text, option)]
+    doubt = unsaid(verdict) or (verdict.is_guessed and is_launched and "gets another launch")
+    if doubt or verdict.defined:
+        how = f"{doubt or ', '.join(verdict.defined)}: write a launch for all sizes, by --launch"
+        raise NotSupported(f"{verdict.fault}; {how}")
+    raise KernelFault(f"{verdict.fault}; launched as {written(verdict.source.steps)}")
 
 
 def _limited(end: float, path: Path, text: str, name: str, option: str | None) -> Judged:
@@ -167,6 +184,9 @@ def verdict_line(verdict: Judged) -> str:
     is_square = verdict.reading.is_square and {*SIZES} <= {*verdict.reading.numbers.values()}
     limits += [" = ".join(SIZES)] * is_square
     limits += [C_BEFORE[use] for use in [verdict.reading.c_before] if use]
+    limits += [
+        f"unused {', '.join(unused)}" for unused in [verdict.source.unused_factors] if unused
+    ]
     text += f" with {', '.join(limits)}" if limits else ""
     if verdict.is_fixed:
         return f"{text} at size {verdict.shapes[0]}, which the file fixes"

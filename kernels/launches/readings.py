@@ -37,7 +37,8 @@ _MOST = 12  # meanings of the names that a check tries
 def readings(source: Source) -> Iterator[Reading]:
     """Yield the readings of a launch to check, the likeliest first."""
     names, reached = list(source.scope.numbers), source.arguments | source.constants_of_kernel
-    implied = {name: name for name in names if name in SIZES and name not in source.arguments}
+    given_names = source.arguments | set(source.scope.constants)
+    implied = {name: name for name in names if name in SIZES and name not in given_names}
     asked = [name for name in names if name not in implied]
     if pitches := [name for name in asked if "pitch" in name.lower()]:
         raise NotSupported(
@@ -45,6 +46,8 @@ def readings(source: Source) -> Iterator[Reading]:
             "which in --launch, such as K * sizeof(float)"
         )
     given = split_list(source.main.arguments)
+    pairs, unused = targets(source.main, source.kernel), source.unused_factors
+    ignored = {argument for argument, target in pairs if named(target) in unused}
     choices = (
         choice
         for choice in meanings(asked, _counts(source))
@@ -52,6 +55,7 @@ def readings(source: Source) -> Iterator[Reading]:
     )
     for found, places in itertools.islice(itertools.product(choices, _roles(source)), _MOST):
         numbers = {name: (implied | found)[name] for name in names}
+        numbers |= dict.fromkeys(ignored & set(names), FACTOR)
         sizes = {numbers[name] for name in reached & set(names)} & {*SIZES, *EQUAL}
         adds = source.reads_c or ADDEND in places.values() or "BETA" in numbers.values()
         precision = Precision(uses_tf32=source.uses_tf32)

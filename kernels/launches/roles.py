@@ -22,12 +22,12 @@ ELEMENT_TYPES = {ELEMENT, "double", "half", "__half", "nv_bfloat16", "__nv_bfloa
 _MANY = r"(?:(?:n|num|no)_?(?:of_?)?)?"  # before the rows of a matrix, or its letter
 _SIZE_NAMES = {
     "M": rf"m|{_MANY}(?:[ac]_?)?{_MANY}rows?(?:_?[ac])?|h(?:eight)?_?[ac]|[ac]_?h(?:eight)?|height|"
-    r"m_?(?:size|dim|global)|(?:size|dim)_?m",
+    r"m_?(?:size|dim|global|rows?)|(?:size|dim)_?m",
     "N": rf"n|{_MANY}(?:[bc]_?)?{_MANY}col(?:s|umns?)?(?:_?[bc])?|w(?:idth)?_?[bc]|"
-    r"[bc]_?w(?:idth)?|n_?(?:size|dim|global)|(?:size|dim)_?n|out(?:_?features)?",
+    r"[bc]_?w(?:idth)?|n_?(?:size|dim|global|col(?:umn)?s?)|(?:size|dim)_?n|out(?:_?features)?",
     "K": rf"k|{_MANY}a_?{_MANY}col(?:s|umns?)?|{_MANY}b_?{_MANY}rows?|"
     rf"(?:{_MANY}col(?:s|umns?)?|w(?:idth)?)_?a|(?:{_MANY}rows?|h(?:eight)?)_?b|a_?w(?:idth)?|"
-    r"b_?h(?:eight)?|inner|common|depth|shared_?dim|k_?(?:size|dim|global)|(?:size|dim)_?k|"
+    r"b_?h(?:eight)?|inner|common|depth|shared_?dim|k_?(?:shared_?)?(?:size|dim|global)|(?:size|dim)_?k|"
     r"in(?:_?features)?",
 }
 _SQUARE = r"n|size|width|dim(?:ension)?|order|len(?:gth)?|mat(?:rix)?_?(?:size|dim|width)|edge|w|s"

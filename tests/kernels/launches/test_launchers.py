@@ -419,6 +419,45 @@ JUDGED = {
         "tiled: correct\n",
     ),
 }
+JUDGED |= {
+    "unused factors": (
+        [("int K) {\n    const", "int K, float alpha) {\n    const"), ("N, K);", "N, K, 2.0f);")],
+        "correct with unused alpha\n",
+    ),
+    "a macro of the build": (
+        [("#define T 8\n", "#if FAST\n#define T 8\n"), ("N, K);\n}", "N, K);\n}\n#endif")],
+        "checked with -D FAST\n",
+    ),
+    "columns": (
+        [
+            ("right[i * N + column]", "right[column * K + i]"),
+            ("row * N + column", "column * M + row"),
+        ],
+        "correct for columns of B and C\n",
+    ),
+    "members of matrices": (
+        [
+            ("(N + 7) / 8, (M + 7)", "(c.cols + 7) / 8, (c.rows + 7)"),
+            ("(A, B, C, M, N, K);", "(a.data, b->data, c.data, c.rows, c.cols, b->rows);"),
+        ],
+        "tiled: correct\n",
+    ),
+    "sizes with names of others": (
+        [
+            ("#define T 8\n", "#define T 8\n#define N 100\n#define M 200\n#define K 300\n"),
+            (", int M, int N, int K) {\n    const", ") {\n    const"),
+            ("i < K && row < M && column < N", "i < M && row < N && column < K"),
+            ("row * K + i] * right[i * N", "row * M + i] * right[i * K"),
+            ("(row < M && column < N) out[row * N", "(row < N && column < K) out[row * K"),
+            (", int M, int N, int K) {\n    tiled", ") {\n    tiled"),
+            (
+                "(N + 7) / 8, (M + 7) / 8), 64>>>(A, B, C, M, N, K)",
+                "(K + 7) / 8, (N + 7) / 8), 64>>>(A, B, C)",
+            ),
+        ],
+        "tiled: correct\n",
+    ),
+}
 OTHERS = {
     "more.cuh": "KEEPS int rest(int value) { return value; }",
     "other.cuh": "#define KEEPS __device__",
