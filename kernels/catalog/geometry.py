@@ -94,7 +94,7 @@ def _padded(edge: int) -> int:
 
 
 def _padded_before(shape: Shape) -> bool:
-    """Return whether rows are too long to be copied in words or pairs, so the host pads them."""
+    """Return whether rows are too long to copy in words or pairs, so that `pad_rows` pads them."""
     words = math.gcd(shape.n, shape.k, 4)
     return words < 4 and max(shape.n, shape.k) > 900 * words
 

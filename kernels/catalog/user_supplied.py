@@ -47,10 +47,11 @@ class LaunchFacts(_Facts):
 
     `numbers` and `pointers` give the meaning of each argument of the launch, in order. A number is
     a size, a factor or a leading dimension; a pointer is A, B, C, the matrix that is added
-    (ADDEND), or memory that a step allocates (WORKSPACE). `layout`: which are column-major. `dtype`
-    is None if A, B and C have different or other types; the kernel is then built but not timed.
-    `tile` has the rows and columns of C per block. All edges must be multiples of `multiple`, or
-    equal those of `fixed`. `reads_c`: the product is α·A·B + β·C, computed with α = 1, β = 0.
+    (ADDEND), or memory that a step allocates (WORKSPACE). `layout`: whether A, B and C are
+    column-major. `dtype` is None if A, B and C have different or other types; the kernel is then
+    built but not timed. `tile` has the rows and columns of C per block. All edges must be multiples
+    of `multiple`, or equal those of `fixed`. `reads_c`: the product is α·A·B + β·C, computed with α
+    = 1, β = 0.
     """
 
     launch: Annotated[str, Field(max_length=2000)]
