@@ -217,7 +217,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def excerpt(titles: Sequence[str], rows: Sequence[Sequence[str]], count: int) -> list[str]:
-    """Return lines with `rows`, and how many of `count` rows are omitted; no lines without rows."""
+    """Return lines with `rows`, and how many of `count` rows are not shown; [] without rows."""
     if not rows:
         return []
     more = count - len(rows)

@@ -100,7 +100,7 @@ def _families(cells: pd.DataFrame) -> list[str]:
 
 
 def _sized(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return float32 cells whose shape has a family, with its name, and the longest edge as n."""
+    """Return float32 cells whose shape has a family, with its name and the longest edge, n."""
     cells = cells[(cells["dtype"] == "float32") & (cells["batch"] == 1)]
     sized = cells.assign(family=_families(cells), n=cells[["m", "n", "k"]].max(axis=1))
     return sized[sized["family"] != "other"]

@@ -209,7 +209,7 @@ def tile_of(library: Library, source: Source, reading: Reading) -> tuple[int, in
     columns = _first_growth(lambda n: blocks(LARGE_SHAPE, n)) if grows[1] else ANY
     whole = (LARGE_SHAPE // rows) * (LARGE_SHAPE // columns)
     if all(grows) and not whole <= base <= -(-LARGE_SHAPE // rows) * -(-LARGE_SHAPE // columns):
-        columns = max(1, round(LARGE_SHAPE * LARGE_SHAPE / base / rows))  # blocks in one axis
+        columns = max(1, round(LARGE_SHAPE * LARGE_SHAPE / base / rows))  # one axis for all
     return rows, columns
 
 

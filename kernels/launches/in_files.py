@@ -32,7 +32,7 @@ from kernels.launches.pieces import (
 )
 from kernels.launches.roles import is_leading_dimension, size_named
 
-# A parameter that is a number of threads, or their edge.
+# A parameter that is a number of threads, or the edge of a block.
 _EDGE = re.compile(
     r"^(?!dim3)[\w\s]*(?:block_?(?:size|dim|width|height)|thread|tile)\w*\s*(?:=|$)", re.IGNORECASE
 )

@@ -220,7 +220,7 @@ def memset(steps: Sequence[Launch]) -> str:
 
 
 def _using(code: str) -> Iterator[str]:
-    """Yield a using directive for each namespace; the outermost one may be in removed code."""
+    """Yield a using directive per namespace, declared before if its own code may be removed."""
     for opened in re.finditer(r"\bnamespace\s+([\w:]+)\s*\{", code):
         before = code[: opened.start()]
         is_outermost = before.count("{") == before.count("}")

@@ -1,6 +1,6 @@
 """Parameters of the probe kernels in `kernels/probes.cu`: work, repetitions and buffers.
 
-Constants marked (source) are also defined in that file.
+Constants marked (source) are also defined in that file, which is called the source here.
 """
 
 from dataclasses import dataclass
@@ -35,20 +35,20 @@ TENSOR_CAPABILITY = (8, 0)  # minimum compute capability
 THREADS = 256
 TENSOR_FLOP = 2 * 64 * 128 * 64 // 4 * TENSOR_STEPS * (THREADS // 32)  # per block
 
-CHAINS = 8  # (source)
+CHAINS = 8  # also defined in the source
 FMA_STEPS = 2**17
 # The values converge to 2 and their sum to 16, so the sum never equals −1.
 FMA_ARGUMENTS = (0.5, 1.0, FMA_STEPS, -1.0)
 FMA_FLOP = 2 * CHAINS * FMA_STEPS * THREADS  # per block
 
-READ_LOADS = 2  # (source)
-TILE_BYTES = THREADS * READ_LOADS * 16  # (source)
+READ_LOADS = 2  # also defined in the source
+TILE_BYTES = THREADS * READ_LOADS * 16  # also defined in the source
 # Buffers contain zeros, so no sum has this value.
 NEVER_READ = 1
 
 # Two cache lines per slot: fetching a line with its neighbour does not prefetch another slot.
 SLOT_BYTES = 256
-SHARED_POINTERS = 256  # (source)
+SHARED_POINTERS = 256  # also defined in the source
 SHARED_STEPS = 2**16
 
 

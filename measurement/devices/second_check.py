@@ -65,7 +65,7 @@ SAME = Change()  # no change of the inputs
 
 
 def step_bytes(cell: Cell) -> int:
-    """Return how many bytes after A and B of the previous launch those of a launch begin.
+    """Return by how many bytes A and B begin later in each further launch of a sample.
 
     A and B that a host step pads or transposes always begin at the start.
     """

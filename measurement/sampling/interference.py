@@ -18,7 +18,7 @@ from measurement.sampling.worker import Opening
 from study.cells import Cell
 from study.config import Interference, Study
 
-# Names in recordings.
+# Names of the table and of the phase in recordings.
 _TABLE, _PHASE = "neighbours.csv", "neighbours"
 # Time until the other GPUs produce traffic; the message to start takes 0.1 ms.
 _SETTLE_S = 0.005

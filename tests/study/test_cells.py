@@ -104,7 +104,7 @@ def test_thread_counts_above_those_of_the_host_are_omitted(threads, most, planne
     assert {c.threads for c in cells if c.variant == "naive"} == {1}
 
 
-def test_size_limits_apply_to_thread_counts_but_never_to_all_threads():
+def test_size_limits_apply_to_some_threads_but_never_to_all_threads():
     limits = [{"threads": count, "largest_size": 16} for count in (2, 4)]
     cpu = {**STUDY["cpu"], "variants": ["blas"], "sizes": [16, 17], "shapes": ["512x4x2", "9x9x99"]}
     limited = study(STUDY | {"cpu": cpu | {"threads": [1, 2, "all"], "size_limits": limits}})

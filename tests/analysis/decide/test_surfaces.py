@@ -109,7 +109,7 @@ def test_fitted_coefficients_recover_the_bandwidths_of_the_link(tables):
     assert resident[0] == pytest.approx(6e-6, rel=0.5)
 
 
-def test_if_products_share_a_or_a_is_resident_it_is_copied_less_often(tables):
+def test_a_matrix_that_is_shared_or_resident_is_copied_less_often(tables):
     (library,) = Surfaces(tables).on_gpu("card")
     edges = edges_of(Shape(1, 4096, 64, 4096))
     pinned, resident = (library.predict(edges, Run(name))[0] for name in ("pinned", "a_resident"))

@@ -27,7 +27,7 @@ def at(tables, table, n, entry, source="published"):
     return only(tables, table=table, n=n, entry=entry, source=source)
 
 
-def test_printed_times_are_in_their_tables_and_give_the_printed_throughputs(printed):
+def test_published_times_are_in_their_tables_and_agree_with_printed_throughputs(printed):
     row = at(printed, 2, 2048, "naive")
     assert row["flop_per_s"] / 1e9 == pytest.approx(13.2, abs=0.05)
     assert row["speedup"] == pytest.approx(79.2, abs=0.05)

@@ -119,7 +119,7 @@ def test_draws_of_a_median_agree_with_its_interval(count, monkeypatch):
 
 
 @pytest.mark.exhaustive
-def test_intervals_of_ratios_cover_and_common_effects_cancel_in_pairs():
+def test_intervals_of_ratios_have_their_coverage_and_shared_effects_cancel():
     rng = np.random.default_rng(6)
     covered = 0
     for _ in range(400):
