@@ -109,7 +109,7 @@ def _scope_of(text: str, launch: Launch) -> Scope:
     in_templates = words(launch.kernel)
     casts = {name: kind for kind, name in _CAST.findall(launch.arguments)}
     in_order = [*re.findall(r"\w+", " ".join(by_argument)), *sorted(needed)]
-    for name in sorted(needed - outside, key=in_order.index):
+    for name in sorted(needed - outside - {"true", "false"}, key=in_order.index):
         kind = constants.get(name) or types.get(name) or _type(declared.get(name, ""))
         target = by_argument.get(name, "")
         if (is_bias(name) or is_bias(named(target))) and "*" in f"{kind}{target}":

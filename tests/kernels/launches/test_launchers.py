@@ -442,6 +442,14 @@ JUDGED |= {
         ],
         "tiled: correct\n",
     ),
+    "a flag": (
+        [
+            ("int K) {\n    const", "int K, bool is_short) {\n    const"),
+            ("i < K &&", "i < (is_short ? 1 : K) &&"),
+            ("N, K);", "N, K, false);"),
+        ],
+        "tiled: correct\n",
+    ),
     "sizes with names of others": (
         [
             ("#define T 8\n", "#define T 8\n#define N 100\n#define M 200\n#define K 300\n"),
