@@ -770,7 +770,7 @@ def tables(
 
     --published FILE     CSV file of the published times
     --systems FILE       CSV file of the sources' systems
-    --statements FILE    CSV file of the figures in the text of source V
+    --statements FILE    CSV file of the numbers in the text of source V
     --out DIR            folder of the tables
     --cubins [FILE ...]  cubins built from this tree, for builds.csv
     --counts [FILE ...]  tables of `gemm-study count`, for counts.csv
