@@ -17,8 +17,8 @@ from analysis.data.cells import comparison_size, is_library
 from analysis.data.frames import from_rows
 from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.domain import CPU, PUBLISHED, SOURCE_SIZE
-from analysis.schema import bounded
-from analysis.stats.estimates import FloatArray, percentile_interval
+from analysis.schema import bounded, with_bounds
+from analysis.stats.estimates import quotients
 
 GPU, WHOLE = "gpu", "whole"
 STARTS = ("naive", "source")  # the CPU stages over which a GPU's speedup is split
@@ -32,9 +32,10 @@ def cpu_split_table(published: pd.DataFrame, sources: list[MeasuredSource]) -> p
 
     A GPU has one speedup per kind of host memory. part: the step to the CPU stage of that name
     (`analysis.cpu.cells.stages`); `GPU`: the step to the fastest kernel of this study, copies
-    included; `WHOLE`: all steps. factor: time before the step divided by time after it, with an
-    interval from the draws of the medians. A stage that was not measured or is not faster is
-    skipped. The size is the source's if measured, otherwise the largest.
+    included; `WHOLE`: all steps. factor: time before the step divided by time after it, with the
+    interval of independent times (`analysis.stats.estimates.quotients`). A stage that was not
+    measured or is not faster is skipped. The size is the source's if measured, otherwise the
+    largest.
     """
     rows = list(_published(published))
     for source in with_gpu(sources):
@@ -61,20 +62,20 @@ def _measured(source: MeasuredSource) -> Iterator[PartRow]:
                 if len(found_at) and found_at[0] not in chain.values():
                     chain[name] = int(found_at[0])
             head = named | {"host_memory": memory, "n": n, "start": start}
-            for row in _parts(chain, cells, source.draws["total"]):
+            for row in _parts(chain, cells):
                 yield head | row
 
 
-def _parts(chain: Mapping[str, int], cells: pd.DataFrame, draws: FloatArray) -> Iterator[PartRow]:
+def _parts(chain: Mapping[str, int], cells: pd.DataFrame) -> Iterator[PartRow]:
     """Yield the parts of a speedup, then the whole; `chain` has each stage's row in `cells`."""
     names = list(chain)
     steps = [(name, before, name) for before, name in pairwise(names)]
-    times = cells["total_s"]
+    times = cells[[*with_bounds("total_s")]].astype(float)
     for part, before, after in [*steps, (WHOLE, names[0], names[-1])]:
         above, below = chain[before], chain[after]
-        interval = percentile_interval(draws[above] / draws[below])
+        factor, *interval = quotients(times.loc[above].to_numpy(), times.loc[below].to_numpy())
         row: PartRow = {"part": part, **_side(cells, below), **_side(cells, above, "after_")}
-        yield row | bounded("factor", times[above] / times[below], *interval)
+        yield row | bounded("factor", factor, *interval)
 
 
 def _side(cells: pd.DataFrame, row: int, prefix: str = "") -> PartRow:

@@ -16,7 +16,7 @@ from analysis.domain import SOURCE_SIZE, UNDECIDED
 from analysis.published import claims
 from analysis.published.claims import ABOUT, ABOVE, ON_CPU, ON_GPU_AND_CPU, Claim, ClaimRow
 from analysis.schema import with_bounds
-from analysis.stats.estimates import ratios
+from analysis.stats.estimates import quotients
 
 _SWEPT = "blocked"
 BLOCK_SIZES = 7  # number of block sizes in the full study (8 to 512), all needed for a claim
@@ -49,24 +49,22 @@ def _on_cpu(source: MeasuredSource, one: pd.DataFrame) -> Iterator[ClaimRow]:
     cases = swept.groupby("n")["block_size"].nunique().max() if len(swept) else 0
     head = {"recording": source.recording_id, "quantity": "total"}
     for claim, sides in ((CACHE_SPEEDUP, (naive, tuned)), (BLOCKING, (slowest, fastest(swept)))):
-        row = claim.row(ON_CPU, **head) | _ratio(source, claim, *sides)
+        row = claim.row(ON_CPU, **head) | _ratio(claim, *sides)
         if claim is BLOCKING and row["verdict"] == claims.DOES_NOT_HOLD and cases < BLOCK_SIZES:
             row["verdict"] = UNDECIDED  # more block sizes can only increase the ratio
         yield row | ({"cases": cases} if claim is BLOCKING else {})
     yield CACHE_RATE.row(ON_CPU, "GFLOP/s", **head) | _rate(tuned)
 
 
-def _ratio(
-    source: MeasuredSource, claim: Claim, above: pd.DataFrame, below: pd.DataFrame
-) -> ClaimRow:
+def _ratio(claim: Claim, above: pd.DataFrame, below: pd.DataFrame) -> ClaimRow:
     """Return the columns of a ratio of cells' times, at one size; {} if no size is common."""
     n = _size(set(above["n"]) & set(below["n"]))
     if n is None:
         return {}
     sides = [side[side["n"] == n] for side in (above, below)]
-    rows = [pd.Series(side.index, dtype="Int64") for side in sides]
-    (value,), (low,), (high,) = ratios(source.cells["total_s"], source.draws["total"], *rows)
     first, second = (side.iloc[0] for side in sides)
+    times = [side[[*with_bounds("total_s")]].to_numpy(dtype=float) for side in (first, second)]
+    value, low, high = map(float, quotients(*times))
     return claim.result(
         *(value, low, high, 1),
         measured=f"total time of {_named(first)} over that of {_named(second)}, on one thread",
