@@ -30,6 +30,9 @@ ONE_START = ", one start"  # suffix of kinds: sessions on one GPU since one star
 OUTLIERS, OUTLIER_FREEDOM = 0.03, 2
 # By how much launches of a session take longer: standard deviation, largest value, kernels needed.
 OFFSET_S, LARGEST_OFFSET_S, FEWEST = 5e-8, 2e-7, 10
+# Of the SM clock in one session: standard deviation of its logarithm, and largest difference. An
+# H100 at 1980 MHz runs whole seconds one step of 15 MHz (0.76 %) lower, and reports 1980 MHz.
+CLOCK, LARGEST_CLOCK = 4e-3, 1.6e-2
 
 
 class Between(NamedTuple):
@@ -51,8 +54,8 @@ class Between(NamedTuple):
 def _fitted() -> dict[str, Between]:
     """Return the variation of each kind of time, as `python -m benchmarks.verdict_rates` prints it.
 
-    It was fitted to 34 sessions of an H200 and an H100 with 15 starts: `data/calibration`,
-    h200-sxm-5 to -8 and h100-sxm-4 to -7. Pageable memory has too few sessions of one start.
+    It was fitted to 16 sessions of an H200 and an H100 with 12 starts: those of `data/calibration`
+    without planted work, h200-sxm-5 to -8 and h100-sxm-4 to -7.
     """
     with Path(__file__).with_name("verdict_variances.csv").open(encoding="utf-8") as lines:
         rows = [dict(row) for row in csv.DictReader(lines)]
@@ -82,22 +85,33 @@ def offset(a_s: pd.Series, b_s: pd.Series) -> float:
     return float(np.clip(intercept, -LARGEST_OFFSET_S, LARGEST_OFFSET_S))
 
 
+def clock_factor(ratio: pd.Series) -> float:
+    """Return the factor by which all kernels of identical code take longer in B: their median.
+
+    `ratio` has the ratio B/A of each kernel. NaN if there are less than `FEWEST` kernels.
+    """
+    if len(ratio) < FEWEST:
+        return np.nan
+    return float(np.exp(np.clip(np.log(ratio).median(), -LARGEST_CLOCK, LARGEST_CLOCK)))
+
+
 def variances(rows: pd.DataFrame, model_of: Mapping[str, Between]) -> pd.DataFrame:
     """Return one row per log ratio: its variances between, noise and outlier, and freedom.
 
-    `rows` has kind (a key of `model_of`), explained_low and explained_high, offset_s (NaN if
-    unknown), and per side sessions_a, median_a_s and noise_a (bootstrap variance of the log
-    median), sessions_b, median_b_s and noise_b. between is the variance between sessions, noise
-    that of samples, freedom the degrees of freedom of between. The mean of several sessions has the
-    variance of one divided by their number. The variance of an outlier is between + noise +
-    outlier; the column outliers has the share of outliers.
+    `rows` has kind (a key of `model_of`), explained_low and explained_high, offset_s and
+    clock_factor (NaN if unknown), and per side sessions_a, median_a_s and noise_a (bootstrap
+    variance of the log median), sessions_b, median_b_s and noise_b. between is the variance between
+    sessions, noise that of samples, freedom the degrees of freedom of between. The mean of several
+    sessions has the variance of one divided by their number. The variance of an outlier is between
+    + noise + outlier; the column outliers has the share of outliers.
     """
     model = np.array([model_of[kind] for kind in rows["kind"]]).reshape(-1, len(Between._fields))
     relative, absolute_s, noise, latency, outlier, freedom = model.T
     shares = 1 / rows[["sessions_a", "sessions_b"]].to_numpy()
     squares = rows[["median_a_s", "median_b_s"]].to_numpy() ** 2
     square_s = absolute_s**2 + OFFSET_S**2 * np.isnan(rows["offset_s"].to_numpy())
-    between = ((relative**2)[:, None] + square_s[:, None] / squares) * shares
+    square = relative**2 + CLOCK**2 * np.isnan(rows["clock_factor"].to_numpy())
+    between = (square[:, None] + square_s[:, None] / squares) * shares
     of_latency = latency * np.log(rows["explained_high"] / rows["explained_low"])
     return pd.DataFrame(
         {

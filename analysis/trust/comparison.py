@@ -86,38 +86,43 @@ def compare(
         )
     frame = pd.DataFrame(rows).astype(a.samples[CELL].dtypes.to_dict())
     frame = frame.sort_values(CELL, kind="stable", ignore_index=True)
-    on_gpu = frame["quantity"] == "kernel"
-    side, offset_s = np.where(on_gpu, GPU, HOST), _offsets(frame, on_gpu)
-    ratio = frame["median_b_s"].sub(offset_s, fill_value=0) / frame["median_a_s"]
-    caches = {gpu["device"]: l2_bytes(gpu) for gpu in a.provenance["devices"]}
-    exceeds = matrices_in(frame, frame["device"].map(caches)) == DEVICE_MEMORY
-    on_host, exceeds = ~on_gpu, exceeds & frame["threads"].isna()
-    kernels = frame.loc[on_gpu, [*KERNEL, "median_a_s"]]
-    kernel_a_s = frame[KERNEL].merge(kernels, how="left", on=KERNEL)["median_a_s"]
-    hardware = frame.assign(on_host=on_host, exceeds_l2=exceeds, kernel_a_s=kernel_a_s)
-    low, high = explained(host_factors(*sides), hardware)
-    frame = frame.assign(offset_s=offset_s, ratio=ratio, side=side)
-    frame = frame.assign(explained_low=low, explained_high=high)
-    starts = _starts(*sides)
-    frame["one_start"] = [all(starts.get(key, False) for key in {CPU, d}) for d in frame["device"]]
     run = pd.concat([matched(codes(each), a, each) for side in sides for each in side])
     code = run.groupby([*CELL, "build"], dropna=False)["code"]
     code = code.agg(same_code=lambda s: s.notna().all() and s.nunique() == 1).reset_index()
     code = frame[CELL].merge(code.astype(frame.dtypes[CELL].to_dict()), how="left", on=CELL)
     same = code["same_code"].fillna(False).astype(bool)
-    frame = frame.assign(build=code["build"], same_code=same)
+    on_gpu = frame["quantity"] == "kernel"
+    frame = frame.assign(side=np.where(on_gpu, GPU, HOST), build=code["build"], same_code=same)
+    frame = _without_session(frame, on_gpu)
+    caches = {gpu["device"]: l2_bytes(gpu) for gpu in a.provenance["devices"]}
+    exceeds = matrices_in(frame, frame["device"].map(caches)) == DEVICE_MEMORY
+    exceeds &= frame["threads"].isna()
+    kernels = frame.loc[on_gpu, [*KERNEL, "median_a_s"]]
+    kernel_a_s = frame[KERNEL].merge(kernels, how="left", on=KERNEL)["median_a_s"]
+    hardware = frame.assign(on_host=~on_gpu, exceeds_l2=exceeds, kernel_a_s=kernel_a_s)
+    low, high = explained(host_factors(*sides), hardware)
+    starts = _starts(*sides)
+    one = [all(starts.get(key, False) for key in {CPU, d}) for d in frame["device"]]
+    frame = frame.assign(explained_low=low, explained_high=high, one_start=one)
     frame = decided(frame, threshold, between.KNOWN)
     parts = _variances(frame, between.KNOWN)
     return significance.with_intervals(frame, threshold, parts, _unexplained(frame))
 
 
-def _offsets(frame: pd.DataFrame, on_gpu: pd.Series) -> pd.Series:
-    """Return by how many seconds each launch takes longer in B: 0 on hosts, NaN if unknown."""
-    offsets = pd.Series(0.0, frame.index)
+def _without_session(frame: pd.DataFrame, on_gpu: pd.Series) -> pd.DataFrame:
+    """Return `frame` with the ratio B/A without what all kernels of a session share.
+
+    Per GPU, offset_s is the seconds by which each launch takes longer in B, and clock_factor the
+    factor by which kernels of identical code do; NaN if unknown, 0 and 1 for times of hosts.
+    """
+    offset_s, factor = pd.Series(0.0, frame.index), pd.Series(1.0, frame.index)
     for _, kernels in frame[on_gpu].groupby("device"):
-        short = kernels[kernels["median_a_s"] < SHORT_S]
-        offsets[kernels.index] = between.offset(short["median_a_s"], short["median_b_s"])
-    return offsets
+        is_short = kernels["median_a_s"] < SHORT_S
+        short, long = kernels[is_short], kernels[~is_short & kernels["same_code"]]
+        offset_s[kernels.index] = between.offset(short["median_a_s"], short["median_b_s"])
+        factor[kernels.index] = between.clock_factor(long["median_b_s"] / long["median_a_s"])
+    b_s = frame["median_b_s"].sub(offset_s, fill_value=0) / factor.fillna(1.0)
+    return frame.assign(offset_s=offset_s, clock_factor=factor, ratio=b_s / frame["median_a_s"])
 
 
 def _starts(a: Sequence[Recording], b: Sequence[Recording]) -> dict[str, bool]:
@@ -156,8 +161,10 @@ def decided(
     short = on_gpu & (frame["median_a_s"] < SHORT_S)
     margin = pd.Series(threshold, frame.index).mask(short, np.maximum(threshold, SHORT_MARGIN))
     tests = significance.tests(distance, margin, parts, rest)
-    sides = frame.assign(ratio=np.exp(rest), **tests).groupby(["side", "same_code"])
-    parts_judged = [significance.evaluated(rows, threshold / 2) for _, rows in sides]
+    # Times of the CPU and from pageable memory vary most; they are adjusted together.
+    kind = kinds(frame.assign(one_start=False)).replace(between.ON_CPU, between.PAGEABLE)
+    groups = frame.assign(ratio=np.exp(rest), **tests).groupby([kind, "same_code"])
+    parts_judged = [significance.evaluated(rows, threshold / 2) for _, rows in groups]
     judged = pd.concat(parts_judged).sort_index()
     differs = 2 * between.beyond(distance.abs(), alike) <= 1 - CONFIDENCE
     other = (judged["verdict"] == significance.UNDECIDED) & differs & (_explained(frame) != 0)

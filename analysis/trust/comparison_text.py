@@ -54,6 +54,11 @@ def notes(
         longer = "longer" if offset_s > 0 else "shorter"
         text = f"a launch on {device} takes {abs(offset_s) * 1e6:.2f} µs {longer} in B"
         lines.append(f"{text}; ratios do not contain it")
+    factors = frame[frame["side"] == GPU].groupby("device")["clock_factor"].first()
+    for device, factor in factors[(factors - 1).abs() >= 1e-3].items():
+        longer = "longer" if factor > 1 else "shorter"
+        text = f"kernels of identical code on {device} take {abs(factor - 1):.1%} {longer} in B"
+        lines.append(f"{text}, as with another clock; ratios do not contain it")
     for one, other in zip(first["devices"], second["devices"], strict=False):
         other = {**other, "device": one["device"]}
         lines += _differing(f"the GPUs at {one['device']}", one, other)
