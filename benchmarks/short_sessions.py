@@ -9,17 +9,16 @@ In the slower kernels, every thread waits after its work for PERMILLE thousandth
 """
 
 import argparse
-import os
 import re
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from base.errors import StudyError, exit_status
 from base.paths import ROOT
-from base.pool import run_all
 from kernels.cubins.build import INSTRUMENTS, STEPS, Build
-from kernels.cubins.compile import build_cubin
+from kernels.cubins.compile import build_all
 from kernels.cubins.toolchain import find_nvcc
 from study.config import Config, load, validate
 from study.narrow import narrowed
@@ -66,25 +65,21 @@ def with_waiting(text: str, name: str, permille: int) -> str:
 
 
 def build(config: Config, architecture: str, folder: Path, permille: int) -> None:
-    """Build the cubins of a study into `folder`; threads wait if `permille` > 0."""
-    nvcc = find_nvcc(config.toolchain.nvcc)
+    """Build the cubins of a study into `folder`, with waiting if `permille` > 0."""
+    with tempfile.TemporaryDirectory() as changed:
+        made = [_changed(one, permille, Path(changed)) for one in builds(config.study)]
+        build_all(find_nvcc(config.toolchain.nvcc), made, architecture, folder)
 
-    def one(wanted: Build) -> None:
-        cubin = folder / architecture / f"{wanted.stem}.cubin"
-        if cubin.exists():
-            return
-        with tempfile.TemporaryDirectory() as changed:
-            made = wanted
-            if permille and wanted not in INSTRUMENTS and wanted.variant not in STEPS:
-                source = Path(changed) / f"{wanted.variant}.cu"
-                macros = [f"#define {name} {value}\n" for name, value in wanted.defines.items()]
-                text = with_waiting((ROOT / wanted.source).read_text(), wanted.variant, permille)
-                source.write_text("".join(macros) + text)
-                key = (wanted.variant, wanted.block_size, wanted.dtype, wanted.guarded)
-                made = Build(*key, str(source))
-            build_cubin(nvcc, made, architecture, cubin)
 
-    run_all(one, builds(config.study), len(os.sched_getaffinity(0)), lambda *_: None)
+def _changed(build: Build, permille: int, folder: Path) -> Build:
+    """Return a build whose kernel waits after its work; instruments and steps stay as they are."""
+    if not permille or build in INSTRUMENTS or build.variant in STEPS:
+        return build
+    source = folder / f"{build.stem}.cu"
+    macros = [f"#define {name} {value}\n" for name, value in build.defines.items()]
+    text = with_waiting((ROOT / build.source).read_text(), build.variant, permille)
+    source.write_text("".join(macros) + text)
+    return replace(build, file=str(source))
 
 
 def main() -> int:
@@ -96,7 +91,6 @@ def main() -> int:
     parser.add_argument("--architecture", default="sm_90")
     parser.add_argument("--start", default="session")
     parser.add_argument("--sessions", type=int, default=2)
-    parser.add_argument("--device", type=int, default=0)
     parser.add_argument("--commit", help="of a copy without history")
     options = parser.parse_args()
     config, cubins = study(), options.out / "cubins"
@@ -111,7 +105,7 @@ def main() -> int:
     for name, permille in sessions.items():
         if not (options.out / name).exists():
             folder = cubins / str(permille)
-            record(config, options.device, options.out / name, folder, options.commit)
+            record(config, 0, options.out / name, folder, options.commit)
     return 0
 
 

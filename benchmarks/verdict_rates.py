@@ -3,15 +3,14 @@
     python -m benchmarks.verdict_rates [SESSION ...]
 
 It compares all pairs of sessions with one GPU model and configuration, and each session with
-planted slowdowns. The default sessions are those of `data/calibration` and the full sessions of
-both GPU models. The starts of the machine are divided into two halves. Verdicts on one half use the
-variation between sessions of the other half, that of the full sessions, or that of `compare`.
-Slowdowns are also simulated by multiplying the times of B. With the default sessions, the full
-sessions are also compared with two recordings of other hosts.
+planted slowdowns. The default sessions are the short ones of `data/calibration` and the full
+sessions of both GPU models. Starts of the machine are divided into two halves: verdicts on one half
+use the variation between the full sessions and those of the other half. Slowdowns are also
+simulated: the times of B are multiplied.
 
-The name of a session with planted slowdowns ends with -planted-PERMILLE. It uses changed kernels,
-in which every thread waits after its work for PERMILLE thousandths of its own time. The commands
-that made them are in commit f24a232a.
+The name of a session with planted slowdowns ends with -planted-PERMILLE. It uses cubins of changed
+kernels, in which every thread waits after its work for so many thousandths of its own time
+(`python -m benchmarks.short_sessions`).
 """
 
 import argparse
@@ -28,9 +27,9 @@ import pandas as pd
 from scipy.optimize import minimize
 from scipy.stats import t
 
-from analysis.stats.between import KERNEL, KNOWN, ONE_START, Between, mixture, variances
+from analysis.stats.between import KERNEL, KNOWN, ONE_START, PINNED, Between, mixture, variances
 from analysis.stats.estimates import FloatArray
-from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, UNDECIDED, verdicts
+from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, UNDECIDED
 from analysis.trust.comparison import GPU, OTHER_HARDWARE, SHORT_S, compare, decided, kinds
 from base.command_line import aligned
 from base.errors import exit_status
@@ -40,19 +39,16 @@ from measurement.recording.recording import Recording, read
 CALIBRATION = Path("data/calibration")
 COMMITTED = [f"data/recordings/h200-sxm-{number}" for number in (5, 6, 7, 8)]
 COMMITTED += [f"data/recordings/h100-sxm-{number}" for number in (4, 5, 6, 7)]
-# Recordings of other hosts, to which nothing is fitted.
-OTHERS = ("data/recordings/h200-sxm-two-at-once", "data/recordings/h200-sxm-two-in-turn")
-SLOWDOWNS = (0.01, 0.02, 0.05)
-KINDS = ("kernel below 20 µs", "kernel from 20 µs", "pinned", "pageable", "CPU")
-# Measured slowdowns that count as 1, 2 and 5 %.
-RANGES = {(0.005, 0.015): "0.5–1.5 %", (0.015, 0.03): "1.5–3 %", (0.04, 0.07): "4–7 %"}
-KERNEL_KEY = ["variant", "block_size", "n"]
+SLOWDOWNS = (0.02, 0.05, 0.1)
+LONG_RUN_S = 100e-6
+SHORT_KERNELS, LONG_KERNELS, RUNS = "kernels below 20 µs", "kernels from 20 µs", "pinned, ≥ 100 µs"
+KINDS = (SHORT_KERNELS, LONG_KERNELS, RUNS, "pinned, < 100 µs", "pageable", "CPU")
+# Measured slowdowns that count as 2, 5 and 10 %.
+RANGES = {(0.015, 0.03): "1.5–3 %", (0.04, 0.07): "4–7 %", (0.08, 0.13): "8–13 %"}
+TIME_KEY = ["variant", "block_size", "n", "host_memory", "quantity"]
 VERDICTS = [SAME, FASTER, SLOWER, UNDECIDED, OTHER_HARDWARE]
 FEWEST = 4  # least degrees of freedom: with fewer, hardly any verdict is possible
-PRESENT, FULL, HALF = "compare", "full sessions", "other half"
 _PLANTED = re.compile(r"-planted-(\d+)$")
-
-Models = dict[str, dict[str, Between]]
 
 
 @dataclass(frozen=True)
@@ -88,22 +84,21 @@ class Sessions:
         return several.index(start) % 2 if start in several else None
 
 
-def _model(recording: Recording) -> str:
-    return str(recording.provenance["devices"][0]["name"])
-
-
 def _group(recording: Recording) -> str:
     """Return what comparable sessions share: GPU model, number of GPUs, variants and sizes."""
     facts = recording.provenance
     study = [facts["configuration"].get(name) for name in ("variants", "sizes")]
-    return str([_model(recording), len(facts["devices"]), study])
+    return str([[gpu["name"] for gpu in facts["devices"]], study])
 
 
-def names_of_kinds(frame: pd.DataFrame) -> pd.Series:
-    """Return the kind of each comparison: one of `KINDS`."""
-    on_gpu = frame["side"] == GPU
-    short = (frame["median_a_s"] < SHORT_S).map({True: KINDS[0], False: KINDS[1]})
-    return short.where(on_gpu, frame["host_memory"].fillna(KINDS[4]).astype(object))
+def kinds_of(frame: pd.DataFrame) -> pd.Series:
+    """Return the kind of each time, one of `KINDS`."""
+    limit_s = np.where(frame["side"] == GPU, SHORT_S, LONG_RUN_S)
+    short = frame["median_a_s"] < limit_s
+    kernels = short.map({True: SHORT_KERNELS, False: LONG_KERNELS})
+    memory = frame["host_memory"].astype(object).fillna(KINDS[-1])
+    runs = memory.mask(memory == PINNED, short.map({True: KINDS[3], False: RUNS}))
+    return kernels.where(frame["side"] == GPU, runs)
 
 
 def fitted(
@@ -162,59 +157,57 @@ def compared(sessions: Sessions) -> dict[tuple[int, int], pd.DataFrame]:
 
 def models(
     frames: Mapping[tuple[int, int], pd.DataFrame], sessions: Sessions
-) -> dict[int | None, Models]:
-    """Return the variations for verdicts on half 0, on half 1, and on other pairs (None).
-
-    `HALF` is fitted to full sessions and those of the other half, `FULL` only to full sessions.
-    """
+) -> dict[int, dict[str, Between]]:
+    """Return, for each half, the variation fitted to the full sessions and to the other half."""
     honest = {
         pair: frame[frame["same_code"]]
         for pair, frame in frames.items()
         if not sessions.planted[pair[1]]
     }
-    sides = {pair: {sessions.half(at) for at in pair} for pair in honest}
-    found: dict[int | None, Models] = {half: {PRESENT: KNOWN} for half in (0, 1, None)}
-    full = {pair: frame for pair, frame in honest.items() if sides[pair] == {None}}
+    by_half = {}
     for half in (0, 1):
-        other = {pair: frame for pair, frame in honest.items() if sides[pair] <= {None, 1 - half}}
-        for name, own in ((FULL, full), (HALF, other)):
-            if own:
-                found[half][name] = KNOWN | fitted(own, sessions)
-    return found
+        others = {
+            pair: frame
+            for pair, frame in honest.items()
+            if {sessions.half(at) for at in pair} <= {None, 1 - half}
+        }
+        by_half[half] = KNOWN | fitted(others, sessions) if others else KNOWN
+    return by_half
 
 
 def evaluated(
     frames: Mapping[tuple[int, int], pd.DataFrame], sessions: Sessions
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return rates of each pair without planted work, and the kernels of each pair with it.
+    """Return the rates of each pair without planted work, and the times of each pair with it.
 
-    Columns of both: model, one_start (whether both sessions are of one start). The first has the
+    Both have the column one_start (whether both sessions are of one start). The first has the
     columns of `rates`; both orders of a pair count, because verdicts are symmetric. The second has
-    one row per kernel with slowdown (of `slowdowns`), long (at least 20 µs) and found.
+    one row per time with slowdown (of `slowdowns`), kind (of `kinds_of`) and slower.
     """
     by_half, planted = models(frames, sessions), slowdowns(frames, sessions)
     honest, slowed = [], []
     for (a, b), frame in frames.items():
-        halves = {sessions.half(at) for at in (a, b)}
-        (half,) = halves if len(halves) == 1 else (None,)
-        for name, known in by_half[half].items():
-            head = {"model": name, "one_start": sessions.starts[a] == sessions.starts[b]}
-            if b in planted:
-                own = decided(frame, THRESHOLD, known)
-                rows = own[KERNEL_KEY].merge(planted[b], how="left", on=KERNEL_KEY)
-                rows = rows.set_axis(own.index)[["slowdown"]].assign(
-                    **head, long=own["median_a_s"] >= SHORT_S, found=own["verdict"] == SLOWER
-                )
-                slowed.append(rows[~own["same_code"] & (own["side"] == GPU)].dropna())
-            elif not sessions.planted[b]:
-                honest.append(head | rates(frame[frame["same_code"]], known))
+        half = sessions.half(a)
+        if half is None or sessions.half(b) != half:
+            continue
+        one_start = sessions.starts[a] == sessions.starts[b]
+        if b in planted:
+            rows = decided(frame, THRESHOLD, by_half[half])
+            rows = rows.assign(
+                kind=kinds_of(rows), slower=rows["verdict"] == SLOWER, one_start=one_start
+            )
+            rows = rows[~rows["same_code"]].merge(planted[b], how="left", on=TIME_KEY)
+            slowed.append(rows[["one_start", "kind", "slowdown", "slower"]].dropna())
+        elif not sessions.planted[b]:
+            same = frame[frame["same_code"]]
+            honest.append({"one_start": one_start} | rates(same, by_half[half]))
     return pd.DataFrame(honest), pd.concat(slowed) if slowed else pd.DataFrame()
 
 
 def slowdowns(
     frames: Mapping[tuple[int, int], pd.DataFrame], sessions: Sessions
 ) -> dict[int, pd.DataFrame]:
-    """Return the true slowdown of each kernel (`KERNEL_KEY`) in each planted session.
+    """Return `TIME_KEY` and slowdown of the times of each planted session.
 
     The compiler places other instructions in a changed kernel, and idle threads cost less if others
     fill the GPU, so a slowdown differs from the planted one. It is measured in other starts: the
@@ -223,61 +216,46 @@ def slowdowns(
     logs = []
     for (a, b), frame in frames.items():
         if sessions.planted[b] and sessions.starts[a] == sessions.starts[b]:
-            own = frame[~frame["same_code"] & (frame["side"] == GPU)]
-            logs.append(own[KERNEL_KEY].assign(session=b, log=np.log(own["ratio"])))
-    if not logs:
-        return {}
-    rows, found = pd.concat(logs), {}
+            rows = frame[~frame["same_code"]]
+            logs.append(rows[TIME_KEY].assign(session=b, log=np.log(rows["ratio"])))
+    rows = pd.concat(logs) if logs else pd.DataFrame(columns=["session"])
+    of_session = {}
     for at in sorted(set(rows["session"])):
         start, permille = sessions.starts[at], sessions.planted[at]
         others = {b for b in set(rows["session"]) if sessions.planted[b] == permille}
         others = {b for b in others if sessions.starts[b] != start}
-        means = rows[rows["session"].isin(others)].groupby(KERNEL_KEY, dropna=False)["log"].mean()
+        means = rows[rows["session"].isin(others)].groupby(TIME_KEY, dropna=False)["log"].mean()
         if others:
-            found[at] = np.expm1(means).rename("slowdown").reset_index()
-    return found
+            of_session[at] = np.expm1(means).rename("slowdown").reset_index()
+    return of_session
 
 
 def rates(frame: pd.DataFrame, known: dict[str, Between]) -> dict[str, float]:
-    """Return the rates of one comparison of identical code, and of simulated slowdowns of B.
-
-    *Alone*: only one kernel has other code, so its p-value needs no adjustment.
-    """
-    own = decided(frame, THRESHOLD, known)
-    kernels = own["side"] == GPU
-    moved = _alone(own).isin([SLOWER, FASTER])
+    """Return the rates of one comparison of identical code, and of simulated slowdowns of B."""
+    rows = decided(frame, THRESHOLD, known)
+    kernels = rows["side"] == GPU
     result = {
-        "status 1": float(np.mean([(own["verdict"] == each).any() for each in (SLOWER, FASTER)])),
-        "false slower": float(own["verdict"].isin([SLOWER, FASTER]).mean() / 2),
-        "undecided": float(own.loc[kernels, "verdict"].isin([UNDECIDED, OTHER_HARDWARE]).mean()),
-        "false slower, alone": float(moved[kernels].mean() / 2),
+        "status 1": float(np.mean([(rows["verdict"] == each).any() for each in (SLOWER, FASTER)])),
+        "false slower": float(rows["verdict"].isin([SLOWER, FASTER]).mean() / 2),
+        "undecided": float(rows.loc[kernels, "verdict"].isin([UNDECIDED, OTHER_HARDWARE]).mean()),
     }
+    kind = kinds_of(rows)
     for slowdown in SLOWDOWNS:
         times = {name: frame[name] * (1 + slowdown) for name in ("median_b_s", "ratio")}
-        slower = decided(frame.assign(**times), THRESHOLD, known)
-        alone = _alone(slower) == SLOWER
-        for name, chosen in (("from 20 µs", own["median_a_s"] >= SHORT_S), ("all", True)):
-            for kind, found in (("", slower["verdict"] == SLOWER), (", alone", alone)):
-                rate = float(found[kernels & chosen].mean())
-                result[f"{slowdown:.0%} simulated, {name}{kind}"] = rate
+        is_slower = decided(frame.assign(**times), THRESHOLD, known)["verdict"] == SLOWER
+        for name in KINDS[:3]:
+            result[f"{slowdown:.0%} simulated, {name}"] = float(is_slower[kind == name].mean())
     return result
 
 
-def _alone(frame: pd.DataFrame) -> pd.Series:
-    """Return the verdict on each kernel as if the comparison contained only this kernel."""
-    q_values = {"q_differs": frame["p_differs"], "q_same": frame["p_same"]}
-    return verdicts(frame.assign(**q_values), THRESHOLD / 2)
-
-
-def power(kernels: pd.DataFrame) -> pd.DataFrame:
-    """Return the share of kernels (of `evaluated`) found slower, by model, start and slowdown."""
-    parts = []
-    for (low, high), text in RANGES.items():
-        own = kernels[kernels["slowdown"].between(low, high)].assign(slowdown=text)
-        parts += [own[own["long"]].assign(kernels="from 20 µs"), own.assign(kernels="all")]
-    keys = ["model", "one_start", "slowdown", "kernels"]
-    groups = pd.concat(parts).groupby(keys, sort=False)["found"]
-    return groups.agg(verdicts="size", found="mean").reset_index()
+def power(slowed: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of `evaluated` times called slower, by start, slowdown and kind."""
+    ranges = pd.concat(
+        slowed[slowed["slowdown"].between(low, high)].assign(slowdown=text)
+        for (low, high), text in RANGES.items()
+    )
+    groups = ranges.groupby(["one_start", "slowdown", "kind"], sort=False)["slower"]
+    return groups.agg(verdicts="size", slower="mean").reset_index()
 
 
 def counts(
@@ -289,69 +267,54 @@ def counts(
         if not sessions.planted[b]:
             own = frame[frame["same_code"]]
             back = own["verdict"].replace({SLOWER: FASTER, FASTER: SLOWER})
-            kind = names_of_kinds(own)
+            kind = kinds_of(own)
             one = "one start" if sessions.starts[a] == sessions.starts[b] else "different starts"
             for verdict in (own["verdict"], back):
-                parts.setdefault(one, []).append(pd.crosstab(kind, verdict))
-    tables = {one: pd.concat(own).groupby(level=0).sum() for one, own in parts.items()}
+                parts.setdefault(one, []).append(
+                    pd.crosstab(kind, verdict).reindex(columns=VERDICTS)
+                )
     return {
-        one: own.reindex(KINDS).reindex(columns=VERDICTS).fillna(0).astype(int)
-        for one, own in tables.items()
+        one: pd.concat(own).groupby(level=0).sum().reindex(KINDS).fillna(0).astype(int)
+        for one, own in parts.items()
     }
 
 
-def of_others(sessions: Sessions, others: Sequence[Recording]) -> pd.DataFrame:
-    """Return the `rates` of `compare`, and numbers of kernels, for full sessions and others.
-
-    Both have GPUs of one model; the others are recordings of other hosts.
-    """
-    numbers = range(len(sessions.recordings))
-    full = [sessions.recordings[at] for at in numbers if sessions.half(at) is None]
-    pairs = [(one, other) for one in full for other in others if _model(one) == _model(other)]
-    frames = [compare(one, other, THRESHOLD) for one, other in pairs]
-    frames = [frame[frame["same_code"]] for frame in frames]
-    kernels = [int((frame["side"] == GPU).sum()) for frame in frames]
-    return pd.DataFrame([rates(frame, KNOWN) for frame in frames]).assign(kernels=kernels)
-
-
-def _lines(paths: Sequence[Path], others: Sequence[Path] = ()) -> Iterator[str]:
+def _lines(paths: Sequence[Path]) -> Iterator[str]:
     sessions = Sessions.of([read(path) for path in paths])
     frames = compared(sessions)
     honest = sessions.planted.count(0)
     yield f"{honest} sessions of {len(set(sessions.starts))} starts, {len(paths) - honest} planted"
     for one, table in counts(frames, sessions).items():
         yield f"\nverdicts of compare on identical code, {one}:"
-        rows = [["kind", *VERDICTS, "false slower"]]
-        for kind, row in [*table.iterrows(), ("all", table.sum())]:
-            share = row[SLOWER] / max(row.sum(), 1)
-            rows.append([str(kind), *(f"{value}" for value in row), f"{share:.3%}"])
-        yield from aligned(rows)
-    honest_rates, kernels = evaluated(frames, sessions)
-    keys = ["model", "one_start"]
-    groups = honest_rates.groupby(keys, sort=False)
-    yield "\nmeans over pairs:"
-    rows = [[*keys, "pairs", *(name for name in honest_rates if name not in keys)]]
-    for key, row in groups.mean().iterrows():
-        rows.append([*map(str, key), str(groups.size()[key]), *(f"{x:.2%}" for x in row)])
-    yield from aligned(list(map(list, zip(*rows, strict=True))))
-    if len(kernels):
-        table = power(kernels)
+        yield from aligned(
+            [["kind", *VERDICTS], *([kind, *map(str, row)] for kind, row in table.iterrows())]
+        )
+    honest_rates, slowed = evaluated(frames, sessions)
+    yield "\nmeans over pairs of one half, by one_start:"
+    groups = honest_rates.groupby("one_start")
+    means = groups.mean().T.map(lambda rate: f"{rate:.2%}")
+    yield from aligned([["", *map(str, means)], ["pairs", *map(str, groups.size())]])
+    yield from aligned([[str(name), *row] for name, row in means.iterrows()])
+    if len(slowed):
+        table = power(slowed)
         yield "\nplanted slowdowns:"
-        shares = table.assign(found=[f"{x:.1%}" for x in table["found"]]).astype(str)
+        shares = table.assign(slower=[f"{x:.1%}" for x in table["slower"]]).astype(str)
         yield from aligned([list(table), *shares.to_numpy().tolist()])
-    own = {pair: each[each["same_code"]] for pair, each in frames.items()}
-    own = {pair: each for pair, each in own.items() if not sessions.planted[pair[1]]}
-    if others:
-        found = of_others(sessions, [read(path) for path in others])
-        number = found.pop("kernels").sum()
-        yield f"\nother recordings and full sessions, {len(found)} pairs, {number} kernels:"
-        yield from aligned([[name, f"{rate:.2%}"] for name, rate in found.mean().items()])
+    same = {pair: frame[frame["same_code"]] for pair, frame in frames.items()}
+    same = {pair: frame for pair, frame in same.items() if not sessions.planted[pair[1]]}
     yield "\nvariation between sessions, fitted to all:"
-    for kind, model in fitted(own, sessions).items():
+    for kind, model in fitted(same, sessions).items():
         yield f"{kind}: " + ", ".join(f"{k} {v:.3g}" for k, v in model._asdict().items())
-    kernels = [frame.loc[frame["side"] == GPU, "offset_s"] for frame in own.values()]
-    offsets = pd.Series([each.iloc[0] for each in kernels]) / 2**0.5
-    yield f"launch: standard deviation {offsets.std():.3g} s in {offsets.count()} pairs"
+    for name, deviation in _common(same).items():
+        yield f"{name}: standard deviation {deviation:.3g}"
+
+
+def _common(frames: Mapping[tuple[int, int], pd.DataFrame]) -> dict[str, float]:
+    """Return the standard deviations, of one session, of what all its kernels share."""
+    kernels = [frame[frame["side"] == GPU].iloc[0] for frame in frames.values()]
+    launches = pd.Series([row["offset_s"] for row in kernels]).std() / 2**0.5
+    clocks = np.log(pd.Series([row["clock_factor"] for row in kernels])).std() / 2**0.5
+    return {"launch in s": launches, "logarithm of the clock": clocks}
 
 
 def main() -> int:
@@ -360,7 +323,7 @@ def main() -> int:
     parser.add_argument("recordings", nargs="*", type=Path, metavar="SESSION")
     paths = parser.parse_args().recordings
     known = [*sorted((ROOT / CALIBRATION).glob("*")), *(ROOT / path for path in COMMITTED)]
-    for line in _lines(paths or known, [] if paths else [ROOT / path for path in OTHERS]):
+    for line in _lines(paths or known):
         print(line, flush=True)
     return 0
 

@@ -1,4 +1,4 @@
-"""Rates of verdicts: counts by kind, and sources with planted work."""
+"""Rates of verdicts: counts by kind, and kernels with planted work."""
 
 from dataclasses import replace
 
@@ -6,8 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from base.errors import StudyError
 from benchmarks import verdict_rates
-from benchmarks.verdict_rates import HALF, PRESENT, Sessions, compared, evaluated
+from benchmarks.short_sessions import with_waiting
+from benchmarks.verdict_rates import LONG_KERNELS, SHORT_KERNELS, Sessions, compared, evaluated
 
 pytestmark = pytest.mark.exhaustive
 
@@ -53,22 +55,29 @@ def test_starts_of_the_machine_alternate_between_the_two_halves(sessions):
 
 def test_verdicts_on_one_half_use_the_variation_of_the_other_half(sessions):
     frames = compared(sessions)
-    honest, kernels = evaluated(frames, sessions)
-    by_model = honest.groupby(["model", "one_start"])
-    sizes = {(PRESENT, True): 4 * 3, (PRESENT, False): 54, (HALF, True): 4 * 3, (HALF, False): 18}
-    assert by_model.size().to_dict() == sizes
+    honest, slowed = evaluated(frames, sessions)
+    assert honest.groupby("one_start").size().to_dict() == {True: 4 * 3, False: 2 * 9}
     assert honest["status 1"].sum() == 0
-    assert by_model["5% simulated, from 20 µs"].mean().min() > 0.9
+    assert honest[f"5% simulated, {LONG_KERNELS}"].mean() > 0.9
+    assert np.isnan(honest[f"5% simulated, {SHORT_KERNELS}"]).all(), "no kernel is short"
+    kernels = slowed[slowed["kind"] == LONG_KERNELS]
     assert kernels["slowdown"].between(0.03, 0.07).all(), "measured in the other start"
-    table = verdict_rates.power(kernels).set_index(["model", "one_start", "slowdown", "kernels"])
-    assert table.loc[(PRESENT, True, "4–7 %", "from 20 µs"), "found"] > 0.9
+    table = verdict_rates.power(slowed).set_index(["one_start", "slowdown", "kind"])
+    assert table.loc[(True, "4–7 %", LONG_KERNELS), "slower"] > 0.9
+
+
+def test_kinds_depend_on_the_length_of_the_time():
+    rows = [("GPU", "pinned", 1e-5), ("GPU", "pinned", 1e-4), ("host", "pinned", 2e-4)]
+    rows += [("host", "pinned", 5e-5), ("host", "pageable", 1.0), ("host", pd.NA, 1.0)]
+    frame = pd.DataFrame(rows, columns=["side", "host_memory", "median_a_s"])
+    assert tuple(verdict_rates.kinds_of(frame)) == verdict_rates.KINDS
 
 
 def test_degrees_of_freedom_count_starts_instead_of_pairs():
     rng = np.random.default_rng(4)
     facts = {"side": "GPU", "host_memory": "pinned", "median_a_s": 1e-3, "median_b_s": 1e-3}
     facts |= {"noise_a": 1e-8, "noise_b": 1e-8, "explained_low": 1.0, "explained_high": 1.0}
-    facts |= {"sessions_a": 1, "sessions_b": 1, "offset_s": 0.0}
+    facts |= {"sessions_a": 1, "sessions_b": 1, "offset_s": 0.0, "clock_factor": 1.0}
     distance = 0.005 * 2**0.5 * rng.standard_t(5, 2000)
     distance[::40] *= 8
     rows = pd.DataFrame({"ratio": np.exp(distance), "one_start": False}).assign(**facts)
@@ -81,3 +90,14 @@ def test_degrees_of_freedom_count_starts_instead_of_pairs():
     usual = np.hypot(found["kernel"].relative, found["kernel"].absolute_s / 1e-3)
     assert usual == pytest.approx(0.005, rel=0.05)
     assert found["kernel"].outlier > 4 * usual
+
+
+def test_planted_work_waits_for_a_share_of_the_time_of_each_thread():
+    text = 'before\nextern "C" __global__ void __launch_bounds__(64) f(const float *a, int n) {}\n'
+    changed = with_waiting(text, "f", 50)
+    assert "static __device__ __forceinline__ void f_work(const float *a, int n) {}" in changed
+    assert "void __launch_bounds__(64) f(const float *a, int n) {" in changed
+    assert "f_work(a, n);" in changed
+    assert "* 50 / 1000;" in changed
+    with pytest.raises(StudyError, match="g: no kernel"):
+        with_waiting(text, "g", 50)
