@@ -84,7 +84,9 @@ def check(page: str, tables_dir: Path, templates: Path | None = None) -> list[st
     templated = " ".join(path.read_text() for path in files)
     templated = _text(_without(re.sub("{#.*?#}", "", templated, flags=re.DOTALL), *_NOT_TEXT))
     prose = _without(_TRACED.sub("", page), "table", "math", "code", "pre", "title", "nav")
-    written, shown = (re.findall(r"\d[\d.]*\d|\d", text) for text in (templated, _text(prose)))
+    # Digits after a letter belong to a name, such as that of a GPU.
+    number = r"(?<![A-Za-z\d.])(?:\d[\d.]*\d|\d)"
+    written, shown = (re.findall(number, text) for text in (templated, _text(prose)))
     return faults + [f"{n} is in the text, but in no template" for n in shown if n not in written]
 
 

@@ -111,6 +111,12 @@ def test_the_check_finds_what_differs_from_the_csv(page, folder, pattern, change
     assert all("\n" not in fault for fault in found)
 
 
+def test_digits_in_the_name_of_a_gpu_are_no_number_of_the_page(page, folder):
+    assert faults(page.replace("Medians of", "Medians on h417 of"), folder) == []
+    (fault,) = faults(page.replace("Medians of", "Medians on h417 of 41"), folder)
+    assert fault.startswith("41 is in the text")
+
+
 def test_the_command_check_prints_differences_and_returns_1(page, folder, tmp_path, command):
     for value, status in (("12.35", 0), ("12.34", 1)):
         (tmp_path / "page.html").write_text(page.replace("12.35\u00a0ms", f"{value}\u00a0ms"))
