@@ -12,6 +12,7 @@ import pytest
 from base.intervals import interval_ranks, median_interval
 from base.paths import ROOT
 from kernels.catalog.product import Product
+from kernels.catalog.user_supplied import catalog_of
 from kernels.products.matrices import POISON_WORD, Inputs
 from kernels.products.references import References
 from kernels.products.shape import Shape
@@ -113,6 +114,17 @@ def test_the_gate_checks_every_cell_once_on_a_poisoned_c_and_keeps_the_run():
     expected |= {"host_s": 0.1428571429, "h2d_s": None, "kernel_s": 1e-10, "round": 2}
     expected |= {"position": 5, "time_unix_s": 1700000000.333333}
     assert {name: row[name] for name in expected} == expected
+
+
+def test_the_first_call_of_a_python_function_which_may_compile_is_not_its_first_time():
+    lines = ["def multiply(a, b, c, stream):", "    a.dot(b, out=c)"]
+    catalog = catalog_of({"called.py": lines})
+    called = Cell("gpu0", Product("called", "float32", Shape.square(4), catalog=catalog), "pinned")
+    session = FakeSession({called: iter([2.9, 1e-3])})
+    checks, (run,) = check(session, [called])
+    assert [c.status for c in checks] == ["passed"]
+    assert run.total_s == 1e-3
+    assert session.log == [(step, called) for step in ("poison", "run", "poison", "run")]
 
 
 def test_cells_of_one_product_are_checked_one_after_the_other():
