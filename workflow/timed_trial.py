@@ -8,7 +8,7 @@ from base.errors import StudyError
 from base.files import sha256
 from base.paths import RESULTS, shown
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.variant import IN_TURN, UserKernel, UserSupplied
+from kernels.catalog.variant import IN_TURN, UserCall, UserKernel, UserSupplied
 from measurement.recorder.answer import answer
 from measurement.recorder.hardware import Host
 from study.config import Config
@@ -40,6 +40,8 @@ def timed(
     out = unused(TRIED / entry.name / f"gpu{device}-{sha256(Path(entry.file))[:8]}")
     recording = record(study, device, out, None, None, hardware)
     yield from answer(recording, ladder_of=entry.name)
+    if isinstance(entry, UserCall) and entry.call and entry.call.elements != "float32":
+        yield f"{entry.name} multiplies in {entry.call.elements}, the others in float32"
     yield f"recording: {shown(out)}"
     checks = recording.checks[recording.checks["variant"] == entry.name]
     failed = checks[checks["status"] == "failed"]

@@ -439,6 +439,13 @@ def timed(path, text, sizes, hardware):
     return timed_trial.timed(entry, config, ["block"], 0, sizes, hardware)
 
 
+@pytest.mark.slow
+def test_times_beside_those_of_another_element_type_name_both_types(path, card):
+    Path("half.py").write_text(FOUND)
+    lines, _ = attempted(Path("half.py"), Wanted(baseline="block", device=0, sizes=[8]), card)
+    assert lines[-2].endswith(" multiplies in float16, the others in float32")
+
+
 def test_a_source_that_no_recording_can_contain_is_refused_before_measuring(path, card):
     with pytest.raises(StudyError, match=r"mine\.cu: cannot be recorded: a text contains "):
         list(timed(path, f"{MINE}// \a", [8], card))
