@@ -1,8 +1,7 @@
 """Verdicts on the benchmarks of two builds, with the variation between the user's sessions.
 
-The variation comes from repeated sessions of one build, which are divided at random into sides as
-large as those compared, so no model of it is needed. A change that most benchmarks share is tested
-separately, because the machine may have caused it.
+Repeated sessions of one build, divided at random into sides as large as those compared, give the
+variation. A change that most benchmarks share is tested apart: the machine may have caused it.
 """
 
 from collections.abc import Sequence
@@ -47,8 +46,7 @@ class Comparison(NamedTuple):
 def compare(table: pd.DataFrame, builds: Builds, threshold: float) -> Comparison:
     """Return the verdict on each benchmark that A and B have, and on what `MOST` share.
 
-    `table` has the columns benchmark, session and time_s, in order of time. Raise StudyError if A
-    and B have no common benchmark.
+    `table` has benchmark, session and time_s, in order of time. Raise StudyError if none is common.
     """
     zero = {*table.loc[table["time_s"] == 0, "benchmark"]}
     table = table[~table["benchmark"].isin(zero)]
@@ -106,8 +104,7 @@ def judged(sessions: pd.DataFrame, builds: Builds, threshold: float) -> pd.DataF
 
     Columns: those of `compared`, verdicts, those of `significance.with_intervals`, and found: the
     smallest ratio that is called slower with a probability of 95 %, if it is the only one (NaN:
-    unknown). A benchmark is slower or faster only if it is so with and without the change that most
-    benchmarks share.
+    unknown). Slower or faster are only benchmarks that are so with and without the common change.
     """
     frames = []
     for part, rest in apart(of(sessions, [name for side in builds for name in side])):
@@ -132,9 +129,7 @@ def judged(sessions: pd.DataFrame, builds: Builds, threshold: float) -> pd.DataF
 def compared(part: pd.DataFrame, builds: Builds) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return one row per benchmark with both sides, and the variances of their log ratios.
 
-    Columns: sessions_a, samples_a, time_a_s, those of B, and the ratio B/A. The variances are those
-    of `between.variances`. They are larger on a busier machine: if samples of a side vary more, or
-    its sessions in half of the benchmarks.
+    Columns: sessions_a, samples_a, time_a_s, those of B, ratio B/A, those of `between.variances`.
     """
     usual, *sides = groups = [of(part, names) for names in (builds.repeats, *builds[:2])]
     same = ratios(part, builds)
@@ -160,8 +155,8 @@ def compared(part: pd.DataFrame, builds: Builds) -> tuple[pd.DataFrame, pd.DataF
 def drawn(part: pd.DataFrame, builds: Builds, parts: int = 2) -> IntArray:
     """Return random pairs of sides: indices of repeated sessions, shape (draws, 2, size).
 
-    A side has at most the share 1/`parts` of the sessions. The sides alternate if A and B do, so
-    that a drift of the machine cancels, as in A B A B or A B B A; otherwise one side is later.
+    A side has at most the share 1/`parts` of the sessions. Sides alternate as A and B do (A B A B
+    or A B B A), so that a drift cancels; otherwise one is later.
     """
     count = len(builds.repeats)
     size = max(1, min(len(builds.a), len(builds.b), count // parts))
@@ -187,8 +182,7 @@ def ratios(part: pd.DataFrame, builds: Builds) -> FloatArray:
 def same_build(sessions: pd.DataFrame, builds: Builds, threshold: float) -> list[int]:
     """Return how many benchmarks are called slower, in random comparisons of one build with itself.
 
-    Each comparison uses the variation between the remaining sessions. The list is empty for fewer
-    than `FEWEST` sessions.
+    Each uses the variation between the remaining sessions. Fewer than `FEWEST` sessions give none.
     """
     slower: list[int] = []
     for places in drawn(sessions, builds, 4)[: _COMPARISONS * (len(builds.repeats) >= FEWEST)]:
@@ -222,9 +216,8 @@ def widening(multiples: FloatArray, sessions: int, size: int) -> float:
     """Return the factor by which standard deviations must grow so that one build never differs.
 
     `multiples` are log ratios of sides of one build in standard deviations, shape (benchmarks,
-    comparisons). The largest of R sessions is exceeded with a probability of 1/(R + 1). If that is
-    above half the rate of false discoveries, the factor is extrapolated, assuming that sessions
-    have a tail of x^-2 and that half of a side must be disturbed.
+    comparisons). The largest of R sessions is exceeded with a probability of 1/(R + 1). Above half
+    the rate of false discoveries it is extrapolated by a tail of x^-2 and half of the sessions.
     """
     ordered = np.sort(np.nan_to_num(np.abs(multiples)), axis=0)[::-1]
     ranks = np.arange(1, len(ordered) + 1) / len(ordered)

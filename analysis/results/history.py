@@ -38,8 +38,7 @@ def history(
 ) -> int:
     """Append the times of `results` as entry `name`, print the steps, and return the exit status.
 
-    The status is 1 if a benchmark became slower in a new step, one that the entries before do not
-    show. Raise StudyError for unreadable files.
+    The status is 1 if a step to slower is new. Raise StudyError for unreadable files.
     """
     if results:
         table = pd.concat([read(path) for path in results]).query("time_s > 0")
