@@ -65,7 +65,9 @@ def unsaid(judged: Judged) -> str | None:
             return f"the meaning of {name} is unknown"
     if source.scope.absent and _AT_NULL.search(str(judged.fault)):
         return f"gets no {next(iter(source.scope.absent))} in host execution"
-    if "nothing was stored there" in str(judged.fault) and sets_c(source, judged.reading):
+    fault = str(judged.fault)
+    of_step = any(f" of {name}," in fault for name in source.scope.allocated)
+    if "nothing was stored there" in fault and sets_c(source, judged.reading) and not of_step:
         return "reads a matrix that its file sets"
     return next((step.unknown for step in source.steps if step.unknown), None)
 

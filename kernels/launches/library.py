@@ -111,10 +111,11 @@ class Source:
 
     @property
     def unused_factors(self) -> list[str]:
-        """The kernel's alpha and beta, if it takes but does not use them."""
+        """The kernel's alpha and beta, if it takes but uses neither of them."""
         names = [] if self.kernel is None else [*map(named, parameters(self.kernel))]
         used = words(self.kernel.code[len(self.kernel.header) :]) if self.kernel else set()
-        return [name for name in names if meaning_of(name) in ("ALPHA", "BETA") if name not in used]
+        factors = [name for name in names if meaning_of(name) in ("ALPHA", "BETA")]
+        return [] if used & set(factors) else factors
 
     @property
     def constants_of_kernel(self) -> set[str]:
