@@ -37,7 +37,7 @@ WORDS = {
     "guard": "    if (row >= n || column >= n) return;\n",
     "tile_complete": barrier("the tile is complete"),
     "tiles_complete": barrier("the tiles are complete"),
-    "tiles_read": barrier("before a faster thread overwrites the tile"),
+    "tiles_read": barrier("all threads have read the tiles"),
     "next_tile_complete": barrier("the next tile is complete, and nobody reads this one any more"),
     "next_tiles_complete": barrier(
         "the next tiles are complete, and nobody reads these any more", 4
