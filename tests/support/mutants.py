@@ -38,9 +38,9 @@ WORDS = {
     "tile_complete": barrier("the tile is complete"),
     "tiles_complete": barrier("the tiles are complete"),
     "tiles_read": barrier("all threads have read the tiles"),
-    "next_tile_complete": barrier("the next tile is complete, and nobody reads this one any more"),
+    "next_tile_complete": barrier("all threads have read this tile, and the next is complete"),
     "next_tiles_complete": barrier(
-        "the next tiles are complete, and nobody reads these any more", 4
+        "all threads have read these tiles, and the next are complete", 4
     ),
     "differs": "stores C.*bit for bit",
     "earlier": "races with .* of this or an earlier block",
