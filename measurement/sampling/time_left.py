@@ -10,10 +10,12 @@ class TimeLeft:
 
     def __init__(self) -> None:
         self._run_s: dict[Cell, float] = {}
+        self._last: dict[object, Cell] = {}  # by variant, and by variant and block size
 
     def add(self, cell: Cell, total_s: float) -> None:
         """Add the time of a run of `cell`."""
         self._run_s[cell] = total_s
+        self._last[cell.variant] = self._last[cell.variant, cell.block_size] = cell
 
     def left_s(self, runs: Mapping[Cell, int]) -> float:
         """Return how many seconds these numbers of runs per cell will take."""
@@ -22,19 +24,13 @@ class TimeLeft:
     def first_runs_s(self, cells: Iterable[Cell]) -> float | None:
         """Return how many seconds the first runs of these cells will take; None if one is unknown.
 
-        The estimate for a cell is the time of the same variant's nearest product, scaled by flop.
+        The estimate for a cell is the time of the same variant's last product, scaled by flop.
+        First runs are in the order of flop, so the last product is the nearest.
         """
         times = [self._expected_s(cell) for cell in cells]
         known_s = [time_s for time_s in times if time_s is not None]
         return sum(known_s) if known_s and len(known_s) == len(times) else None
 
     def _expected_s(self, cell: Cell) -> float | None:
-        same_variant = [other for other in self._run_s if other.variant == cell.variant]
-        if not same_variant:
-            return None
-        flop = cell.shape.flop
-        nearest = min(
-            same_variant,
-            key=lambda other: (other.block_size != cell.block_size, abs(other.shape.flop - flop)),
-        )
-        return self._run_s[nearest] * (flop / nearest.shape.flop)
+        last = self._last.get((cell.variant, cell.block_size)) or self._last.get(cell.variant)
+        return self._run_s[last] * (cell.shape.flop / last.shape.flop) if last else None
