@@ -1,6 +1,7 @@
 """Input matrices, and reference products with error bounds."""
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -38,20 +39,28 @@ class Inputs:
         self._problems = list(problems)
         self.spare_bytes = spare_bytes
         check_memory(self._problems)
-        self.a = self._vectors("a_elements", (seed, 0))
-        self.b = self._vectors("b_elements", (seed, 1))
+        with ThreadPoolExecutor() as pool:  # numpy releases the interpreter lock
+            parts = [
+                self._vectors(pool, f"{name}_elements", (seed, at)) for at, name in enumerate("ab")
+            ]
+            self.a, self.b = (
+                {dtype: one.result() for dtype, one in part.items()} for part in parts
+            )
         self.c_bytes = max(
             shape.c_elements * ELEMENTS[exact(dtype)].bytes for dtype, shape in self._problems
         )
 
-    def _vectors(self, elements: str, seed: tuple[int, int]) -> dict[str, Matrix]:
-        """Return for each element type a random vector as long as the largest matrix."""
+    def _vectors(
+        self, pool: ThreadPoolExecutor, elements: str, seed: tuple[int, int]
+    ) -> dict[str, Future[Matrix]]:
+        """Start to make for each element type a random vector as long as the largest matrix."""
         counts: dict[str, int] = {}
         for dtype, shape in self._problems:
             counts[dtype] = max(counts.get(dtype, 0), getattr(shape, elements))
         spare = {dtype: self.spare_bytes // ELEMENTS[dtype].bytes for dtype in counts}
         return {
-            dtype: _random(dtype, count + spare[dtype], seed) for dtype, count in counts.items()
+            dtype: pool.submit(_random, dtype, count + spare[dtype], seed)
+            for dtype, count in counts.items()
         }
 
     def rounded(self, dtype: str, shape: Shape, begins: Sequence[int]) -> tuple[Matrix, Matrix]:
@@ -111,7 +120,10 @@ def _random(dtype: str, count: int, seed: tuple[int, int]) -> Matrix:
     rng = np.random.default_rng(seed)
     if dtype == "int32":
         return rng.integers(-(2**31), 2**31, count, dtype=np.int32)
-    return rng.random(count, dtype=ELEMENTS[dtype].dtype) * 2 - 1  # type: ignore[arg-type]
+    numbers: Matrix = rng.random(count, dtype=ELEMENTS[dtype].dtype)  # type: ignore[arg-type]
+    numbers *= 2
+    numbers -= 1
+    return numbers
 
 
 def matrices(flat: Matrix, batch: int, rows: int, columns: int) -> Matrix:

@@ -1,6 +1,7 @@
 """Host buffers of A, B and C in each kind of host memory, and the host steps between them."""
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -113,10 +114,11 @@ def copied(inputs: Inputs, allocate: Allocate) -> HostBuffers:
     """Return host buffers with copies of the inputs, in memory that `allocate` returns."""
 
     def copy(vectors: Mapping[str, Matrix]) -> dict[str, Matrix]:
-        copies = {}
-        for dtype, vector in vectors.items():
-            copies[dtype] = allocate(vector.nbytes).view(vector.dtype)
-            copies[dtype][:] = vector
+        copies = {
+            dtype: allocate(vector.nbytes).view(vector.dtype) for dtype, vector in vectors.items()
+        }
+        with ThreadPoolExecutor() as pool:  # numpy releases the interpreter lock
+            list(pool.map(np.copyto, copies.values(), vectors.values()))
         return copies
 
     return HostBuffers(copy(inputs.a), copy(inputs.b), inputs.c_bytes, allocate)
