@@ -3,8 +3,8 @@
     python -m benchmarks.short_sessions build --out DIR --architecture sm_90 --planted 50 100
     python -m benchmarks.short_sessions record --out DIR --start NAME --sessions 2 --planted 50 100
 
-A session has the study's variants at four sizes and takes about a minute. `record` makes
-DIR/NAME-1, DIR/NAME-2 ... and DIR/NAME-planted-PERMILLE; run it once after each start of a machine.
+A session has the study's variants at four sizes and takes about a minute with 12 samples. `record`
+makes DIR/NAME-1, DIR/NAME-2 ... and DIR/NAME-planted-PERMILLE; run it once per start of a machine.
 In the slower kernels, every thread waits after its work for PERMILLE thousandths of its time.
 """
 
@@ -25,6 +25,7 @@ from study.narrow import narrowed
 from study.plan import builds
 
 SIZES, CPU_SIZE = [64, 256, 1024, 4096], 1024
+SAMPLE_S = 0.008  # budget of each sample
 SLOW = ("naive", "tile_transposed_b")  # they would take a third of a session: over 0.1 s at 4096
 _KERNEL = r'extern "C" __global__ void\s+((?:[^()"]|\([^)]*\))*?)\b{}\s*\(([^)]*)\)'
 _WITH_WAITING = """
@@ -37,12 +38,13 @@ extern "C" __global__ void {attributes}{name}({parameters}) {{
 """
 
 
-def study() -> Config:
+def study(samples: int) -> Config:
     """Return the quick study at `SIZES` with B = 32 and tile shapes, without `SLOW` variants."""
     whole = load(ROOT / "config.yaml", "quick")
     config = narrowed(whole, [name for name in whole.study.variants if name not in SLOW], SIZES)
     short = config.study.plain() | {"block_sizes": [32]}
     short["cpu"] |= {"sizes": [CPU_SIZE]}
+    short["protocol"] |= {"samples": samples, "gpu_cell_budget_s": SAMPLE_S * samples}
     return validate({**config.plain(), "study": short}, "config.yaml")
 
 
@@ -91,9 +93,10 @@ def main() -> int:
     parser.add_argument("--architecture", default="sm_90")
     parser.add_argument("--start", default="session")
     parser.add_argument("--sessions", type=int, default=2)
+    parser.add_argument("--samples", type=int, default=12)
     parser.add_argument("--commit", help="of a copy without history")
     options = parser.parse_args()
-    config, cubins = study(), options.out / "cubins"
+    config, cubins = study(options.samples), options.out / "cubins"
     if options.command == "build":
         for permille in (0, *options.planted):
             build(config, options.architecture, cubins / str(permille), permille)

@@ -8,9 +8,7 @@ sessions of both GPU models. Starts of the machine are divided into two halves: 
 use the variation between the full sessions and those of the other half. Slowdowns are also
 simulated: the times of B are multiplied.
 
-The name of a session with planted slowdowns ends with -planted-PERMILLE. It uses cubins of changed
-kernels, in which every thread waits after its work for so many thousandths of its own time
-(`python -m benchmarks.short_sessions`).
+Sessions named NAME-planted-PERMILLE have slower kernels (`python -m benchmarks.short_sessions`).
 """
 
 import argparse
