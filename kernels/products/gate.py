@@ -83,14 +83,19 @@ def evaluate(
 
 def _evaluate_band(product: Matrix, expected: Reference, bound: Reference, start: int) -> _Band:
     """Evaluate some rows of a product; the first one is row `start`."""
-    error = np.abs(product - expected)
     # With a bound of zero (a zero row or column), any error is infinitely large.
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(error == 0, 0.0, error / bound)
-    wrong = ~np.isfinite(product)
-    share[wrong] = np.inf
-    finite = not wrong.any()
-    worst = int(np.argmax(share)) if finite else int(np.argmax(wrong))
+        share = product - expected
+        np.abs(share, out=share)
+        np.divide(share, bound, out=share)
+    worst = int(np.argmax(share))  # of NaN, the first
+    finite, failures = True, 0
+    if not share.flat[worst] <= 1:  # an error, or a bound of zero
+        share[product == expected] = 0.0
+        wrong = ~np.isfinite(product)
+        share[wrong] = np.inf
+        finite = not wrong.any()
+        worst = int(np.argmax(share)) if finite else int(np.argmax(wrong))
+        failures = int(np.count_nonzero(share > 1))
     row, column = divmod(worst, product.shape[1])
-    failures = int(np.count_nonzero(share > 1))
     return _Band(failures, finite, float(share[row, column]), start + row, column)
