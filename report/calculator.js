@@ -101,13 +101,15 @@
     noCpu:
       "The CPU time is not predicted: either it is shorter than any measured time, so the CPU wins, " +
       "or too few sizes were measured.",
-    bound: "“As from” another location: a run from there copies more, so its time is an upper bound.",
+    bound:
+      "“At most” and “at least”: the time is predicted for a run that copies more, “as from” another location. It " +
+      "bounds the time asked for, and parentheses give the interval of this bound.",
     b: "To keep B on the GPU instead of A, exchange M and N, because the transposed product is Cᵀ = BᵀAᵀ.",
     baseline: "The baseline at the top is a GPU kernel; this speedup is over the fastest CPU implementation.",
     squares: "Pipelined, staged and zero-copy runs can be faster, but are predicted for square products only.",
     products:
       "Each product is a launch of its own; batched calls were not measured. On several streams, only cuBLAS is " +
-      "predicted; throughput.csv has measured times of other kernels.",
+      "predicted; “measured” marks times of batches in throughput.csv.",
   };
 
   const startOf = ({ start: [time, of] }) =>
@@ -148,8 +150,9 @@
     for (const [name, value] of parts) part(name).textContent = seconds(value);
   }
 
-  function verdictOf({ time, half }) {
+  function verdictOf({ time, half }, isBound) {
     if (time * Math.exp(-half) > 1) return "Yes, the GPU is faster";
+    if (time * Math.exp(half) < 1 && isBound) return "Undecided: only a lower bound of the speedup is known";
     if (time * Math.exp(half) < 1) return "No, the CPU is faster";
     const isBounded = half <= data.widest;
     return `Undecided: ${isBounded ? "the interval of the speedup contains 1" : "the speedup has no interval"}`;
@@ -165,7 +168,7 @@
 
   /* The fastest implementation on another GPU. */
   function fastestOn(gpu, asked) {
-    const [one] = fastestOf(placed({ ...asked, gpu }).all);
+    const [one] = fastestOf(placed({ ...asked, gpu }));
     if (!one) return `${gpu.title}: not measured.`;
     const most = one.isBound ? "at most " : "";
     return `${gpu.title}: ${most}${seconds(one.time)} (${bounds(one, seconds)}) with ${one.name}, the fastest there.`;
@@ -175,6 +178,10 @@
      one on the CPU, and the break-even size. Each implementation has time, half-width, the least possible time and
      name; for a simple question, on(gpu) is it on another GPU. */
   const byTime = (found) => found.sort((one, other) => one.time - other.time);
+
+  /* Predicted time and half-width of consecutive runs; `missing` where none is predicted. */
+  const timed = (row, { products }, missing) =>
+    row ? { time: products * row.time, half: row.time_half } : { time: missing, half: 0 };
 
   const isSquare = (shape) => shape.every((edge) => edge === shape[0]);
   const isInHost = ({ place }) => ["pinned", "pageable"].includes(place);
@@ -226,8 +233,8 @@
     const { shape, run, gpu } = asked;
     const table = runsOnCpu(gpu, baseline);
     if (isSquare(shape)) {
-      const time = ([n]) => run.products * (fastest(table, n)?.time ?? 0); // shorter than any measured time
-      return table.sizes.length ? { answer: fastestRuns(table, asked), time, range: rangeOf(table) } : null;
+      const predicted = ([n]) => timed(fastest(table, n), run, 0); // shorter than any measured time
+      return table.sizes.length ? { answer: fastestRuns(table, asked), predicted, range: rangeOf(table) } : null;
     }
     const surface = surfaces.onCpu(gpu.recording, baseline, shape);
     if (!surface) return null;
@@ -237,13 +244,13 @@
     const key = Object.keys(data.measured.times).find((one) => one.startsWith(isThere) && one.endsWith(ofShape));
     const [, , measured] = data.measured.times[key] ?? [];
     if (baseline === "best" && measured) answer.time = run.products * measured;
-    return { answer, time: (other) => at(other).time, range: shapes.longestEdges(surface) };
+    return { answer, predicted: at, range: shapes.longestEdges(surface) };
   }
 
   const far = (surface, [m, n, k]) =>
     shapes.isFar(surface, [m, n, k]) ? `${m}x${k}x${n} is far from the shapes measured` : null;
 
-  /* The implementations at the location asked and at those that bound it: time(shape) and the answer. */
+  /* The implementations at the location asked and at those that bound it: predicted(shape) and the answer. */
   function placed(asked) {
     const { shape, run } = asked;
     const all = data.bounding[run.place].map((place) => ({ ...asked, run: { ...run, place } }));
@@ -262,11 +269,19 @@
         .filter(({ sizes }) => sizes.length)
         .map((table) => {
           const answer = fastestRuns(table, there);
-          const time = ([n]) => run.products * (fastest(table, n)?.time ?? Infinity);
-          return { answer: bound(answer, there), time };
+          const predicted = ([n]) => timed(fastest(table, n), run, Infinity);
+          return { answer: bound(answer, there), predicted };
         }),
     );
-    return { kernels, all: [...kernels, ...runs] };
+    return { kernels, all: [...kernels, ...runs], batches: batchesOf(asked) };
+  }
+
+  /* The measured batches of these products. */
+  function batchesOf({ gpu, shape, run, takes }) {
+    const key = [gpu.label, ...shape, run.streams, run.products, run.independent ? "False" : "True"].join("|");
+    const measured = (run.place === "pinned" && run.products > 1 && data.measured.batches[key]) || [];
+    const ofProducts = (one) => ({ ...one, time: run.products * one.time, least: 0, outside: null });
+    return measured.filter(({ variant }) => takes(variant)).map(ofProducts);
   }
 
   function kernelsAt({ gpu, shape, run, takes }) {
@@ -287,28 +302,41 @@
       name: one.variant,
       outside: far(one.places[run.place], shape),
     };
-    return { answer, time: (other) => predicted(other).time, range: shapes.longestEdges(one.places[run.place]) };
+    return { answer, predicted, range: shapes.longestEdges(one.places[run.place]) };
   }
 
   /* The fastest implementations of this study and of a library, the faster one first. */
-  function fastestOf(all) {
-    const answered = byTime(all.map(({ answer }) => answer).filter(Boolean));
+  function fastestOf({ kernels, all, batches }) {
+    const isMeasured = (one) => kernels.includes(one) && batches.some(({ variant }) => variant === one.answer?.variant);
+    const predicted = all.filter((one) => !isMeasured(one)).map(({ answer }) => answer);
+    const answered = byTime([...predicted.filter(Boolean), ...batches]);
     const sides = [false, true].map((side) => answered.find((one) => data.libraries.includes(one.variant) === side));
     return byTime(sides.filter(Boolean));
   }
 
   function answerByShape(asked, baseline) {
     const { shape, run, gpu } = asked;
-    const { kernels, all } = placed(asked);
-    const gpus = fastestOf(all);
+    const runs = placed(asked);
+    const { kernels, all } = runs;
+    const gpus = fastestOf(runs);
     const cpu = timesOnCpu(asked, baseline);
     if (!gpus.length || !cpu) return { gpus, cpu: null, even: "" };
     const family = isSquare(shape) ? "square" : shape[1] === 1 && shape[0] === shape[2] ? "matrix-vector" : "";
     const isMeasured = run.products === 1 && asked.arithmetic === "any" && baseline === "best";
     const measured = isMeasured && data.measured.break_even[[gpu.label, run.place, family].join("|")];
-    const gpuTime = (other) => Math.min(...all.map((one) => one.time(other)));
+    const onGpu = (other) => byTime(all.map((one) => one.predicted(other)))[0];
     const ranges = [...kernels.map(({ range }) => range), cpu.range];
-    return { gpus, cpu: cpu.answer, even: measured || shapes.breakEven(shape, gpuTime, cpu.time, ranges) };
+    return { gpus, cpu: cpu.answer, even: measured || shapes.breakEven(shape, onGpu, cpu.predicted, ranges) };
+  }
+
+  const unmeasured = ({ gpu }) =>
+    `On ${gpu.title}, too few shapes were measured for this question. Predictable are square products ` +
+    "(M = K = N) from pinned or pageable memory on one stream; make report STUDY=full on this GPU measures the rest.";
+
+  /* The products asked for, in words. */
+  function productsOf({ products, streams, independent }) {
+    const over = streams > 1 ? ` over ${streams} streams` : "";
+    return products > 1 ? `, ${products} ${independent ? "independent products" : "products with the same A"}${over}` : "";
   }
 
   /* What the form asks, or why it cannot be answered. */
@@ -354,23 +382,24 @@
     const isSimple = hasRuns && run.products === 1 && run.streams === 1;
     const baseline = context.cpu();
     const { gpus, cpu, even } = (isSimple ? answerBySize : answerByShape)(asked, baseline);
-    if (!gpus.length) return "No implementation was measured at enough sizes for this question; record more sizes.";
+    if (!gpus.length) return unmeasured(asked);
     if (!cpu) return NOTES.noCpu;
     const [best] = gpus;
     const speedup = { time: cpu.time / best.time, half: Math.hypot(cpu.half, best.half) };
     const mark = cpu.outside ? "*" : "";
-    part("verdict").textContent = verdictOf(speedup);
+    part("verdict").textContent = verdictOf(speedup, best.isBound);
     const least = best.isBound ? "at least " : "";
     part("speedup").textContent = `${least}${threeDigits(speedup.time)} (${bounds(speedup, threeDigits)})${mark}`;
     const [m, n, k] = shape;
     const size = m === n && n === k ? `N = ${n}` : `M×K×N = ${m}×${k}×${n}`;
     const without = isInHost(run) && !hasRuns ? ", without pipelined or staged copies" : "";
-    part("asked").textContent = `${size}, ${context.title("location")}, ${arithmeticOf()}${without}`;
+    part("asked").textContent = `${size}${productsOf(run)}, ${context.title("location")}, ${arithmeticOf()}${without}`;
     part("over").textContent = context.title("baseline", baseline === "best" ? "fastest-cpu" : `cpu-${baseline}`);
-    part("break-even").textContent = even;
+    part("break-even").textContent = (best.isBound && /^[Nl]/.test(even) ? "at most " : "") + even;
     part("cpu-name").replaceChildren("CPU, ", ...named(cpu.name));
     part("gpu-name").replaceChildren("GPU, ", ...named(best.name));
-    const lineOf = (one) => `${one.name}: ${seconds(one.time)} (${bounds(one, seconds)})`;
+    const lineOf = (one) =>
+      `${one.name}: ${one.isBound ? "at most " : ""}${seconds(one.time)} (${bounds(one, seconds)})`;
     list("times", gpus.map((one) => `${lineOf(one)}, ${throughput(shape, one.time, run.products)}`));
     const mode = data.modes[best.variant];
     const others = data.gpus.filter((gpu) => gpu !== asked.gpu);

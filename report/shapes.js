@@ -118,28 +118,36 @@ const shapes = (() => {
     return [Math.min(...edges), Math.max(...edges)];
   }
 
-  /* The longest edge from which products of these proportions take less time on the GPU, in words. The times
-     are functions of a shape, and valid within all `ranges` of longest edges. */
-  function breakEven(shape, gpuTime, cpuTime, ranges) {
+  /* The longest edge from which products of these proportions take less time on the GPU, in words. onGpu and
+     onCpu return time and half-width at a shape, within all `ranges` of longest edges. The interval has the edges
+     that these intervals leave undecided. */
+  function breakEven(shape, onGpu, onCpu, ranges) {
     const name = isSquare(shape) ? "N" : "longest edge";
     const least = Math.max(...ranges.map(([low]) => low));
     const largest = Math.min(...ranges.map(([, high]) => high));
-    const slowerAt = (edge) => {
-      const share = edge / Math.max(...shape);
-      const scaled = shape.map((size) => (size === 1 ? 1 : Math.max(Math.floor(size * share + 0.5), 1)));
-      return gpuTime(scaled) >= cpuTime(scaled);
+    const slowerAt = (edge, widths) => {
+      const scaledTo = (size) => Math.max(Math.floor(edge * (size / Math.max(...shape)) + 0.5), 1);
+      const scaled = shape.map((size) => (size === 1 ? 1 : scaledTo(size))); // as the Python module rounds
+      const [gpu, cpu] = [onGpu(scaled), onCpu(scaled)];
+      return gpu.time * Math.exp(widths * Math.min(Math.hypot(gpu.half, cpu.half), 700)) >= cpu.time;
     };
     const count = Math.ceil(rules.steps_per_octave * Math.log2(largest / least));
     const grid = Array.from({ length: count + 1 }, (_, i) =>
       Math.floor(least * (largest / least) ** (i / count) + 0.5),
     );
-    let place = grid.length - 1;
-    while (place >= 0 && !slowerAt(grid[place])) place -= 1;
-    if (place < 0) return `below ${name} = ${least}, the smallest size measured`;
-    if (place === grid.length - 1) return `above ${name} = ${largest}, the largest size measured`;
-    let edge = grid[place + 1] - 1;
-    while (!slowerAt(edge)) edge -= 1;
-    return `${name} = ${edge + 1}`;
+    const fasterFrom = (widths) => {
+      let place = grid.length - 1;
+      while (place >= 0 && !slowerAt(grid[place], widths)) place -= 1;
+      if (place < 0) return 0;
+      if (place === grid.length - 1) return Infinity;
+      let edge = grid[place + 1] - 1;
+      while (!slowerAt(edge, widths)) edge -= 1;
+      return edge + 1;
+    };
+    const [edge, low, high] = [0, -1, 1].map(fasterFrom);
+    if (edge === 0) return `below ${name} = ${least}, the smallest size measured`;
+    if (edge === Infinity) return `above ${name} = ${largest}, the largest size measured`;
+    return `${name} = ${edge} (${low || `below ${least}`} to ${high < Infinity ? high : `above ${largest}`})`;
   }
 
   /* Surfaces by GPU and by recording; see analysis/render/calculator_data.py. */

@@ -25,7 +25,7 @@ from kernels.products.shape import LARGEST_SIZE
 
 TABLES: tuple[str, ...] = ("predictors", "predicted_times", "break_even", "choices", "pieces")
 TABLES += ("surfaces", "surface_nodes", "batches", "locations", "location_break_even")
-TABLES += ("sustained", "cold_starts")
+TABLES += ("sustained", "cold_starts", "throughput")
 # The parts of a run besides its kernel.
 MODES = {
     IN_PIECES: "overlaps copies and kernel, which needs pinned memory and streams",
@@ -164,7 +164,8 @@ def _lines(asked: Question, found: BySize | ByShape, gpu: CsvRow, tables: Tables
         copies_s = asked.is_simple and _copies_s(asked, one, tables)
         over = f", {_three_digits(one.time.time_s / copies_s)}× {_FLOOR}" if copies_s else ""
         interval, rate = _bounds(one.time, _seconds), _throughput(shape.flop * products, one.time)
-        yield f"{one.name}: {_seconds(one.time.time_s)} ({interval}), {rate}{over}"
+        most = "at most " * one.is_bound
+        yield f"{one.name}: {most}{_seconds(one.time.time_s)} ({interval}), {rate}{over}"
     if parts := on_gpu[0].parts:
         shown = (f"{text} {_seconds(parts[part])}" for part, text in PARTS.items())
         yield f"{on_gpu[0].variant}: {', '.join(shown)}"
@@ -188,13 +189,15 @@ def _cpu_lines(asked: Question, found: BySize | ByShape) -> Iterator[str]:
         title = CPU_BASELINES[baseline]
         edge = "N" if asked.shape.is_square else "longest edge"
         size = break_even_text(row, edge) if row else "not measured"
+        size = "at most " * (on_gpu.is_bound and size.startswith(edge)) + size
         cpu = found.on_cpu(baseline)
         if cpu is None:
             rows.append((title, "–", "not predicted", "–", size))
             continue
         mark = "*" if cpu.extrapolated else ""
         ratio = cpu.time.over(on_gpu.time)
-        speedup = f"{_three_digits(ratio.time_s)} ({_bounds(ratio, _three_digits)})"
+        speedup = "at least " * on_gpu.is_bound + _three_digits(ratio.time_s)
+        speedup += f" ({_bounds(ratio, _three_digits)})"
         rows.append((title, cpu.name, _seconds(cpu.time.time_s) + mark, speedup + mark, size))
         if cpu.extrapolated:
             outside.setdefault(cpu.extrapolated, []).append(title)
@@ -214,7 +217,7 @@ def _cpu_lines(asked: Question, found: BySize | ByShape) -> Iterator[str]:
 def _notes_of_runs(asked: Question, one: Answer, tables: Tables) -> Iterator[str]:
     """Yield notes on what the predicted times do not include."""
     if one.is_bound:
-        yield "note: this time is an upper bound, because it is from a location that copies more"
+        yield "note: this run copies more than asked for; parentheses give intervals of its bounds"
     starts = [
         row for row in tables["cold_starts"] if row["gpu"] == asked.gpu and row["part"] == "total"
     ]

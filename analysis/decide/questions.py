@@ -10,11 +10,11 @@ module imports no slow library.
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
-from analysis.decide.lookup import CsvRow, Implementation, Prediction, Rows
+from analysis.decide.lookup import CsvRow, Implementation, Prediction, Rows, named
 from analysis.decide.surfaces import (
     FAR_OCTAVES,
     STREAMED,
@@ -39,7 +39,9 @@ Tables = Mapping[str, Sequence[CsvRow]]
 ANY, STRICT, TENSOR = ARITHMETIC = ("any", "fp32", "tensor")
 ON_TENSOR_CORES = "tensor cores"  # value of the column kernels in `choices`; others are strict FP32
 FAMILIES = ("square", "matrix-vector")  # all shapes of such a family have the same proportions
-IN_SEQUENCE = ", one run after the other"  # after the name of an implementation
+# After the name of an implementation: how its products run, and that such a batch was measured.
+IN_SEQUENCE, MEASURED = ", one run after the other", ", measured"
+BATCH = ("gpu", "m", "n", "k", "streams", "products", "same_a")  # key of the table throughput
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class Runs:
     def predict(self, shapes: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
         """Return the times in s, and their half-widths, at square `shapes`."""
         fastest = [self.rows.fastest(int(n)) for n in shapes[:, 0]]
-        none = Prediction(self.missing_s, math.inf)
+        none = Prediction(self.missing_s, 0.0)
         times = [one.time if one else none for one in fastest]
         time_s, half_width = (
             np.array([getattr(time, name) for time in times]) for name in ("time_s", "half_width")
@@ -247,7 +249,12 @@ class ByShape:
     @cached_property
     def on_gpu(self) -> list[Answer]:
         """The fastest implementations of this study and of a library, the faster one first."""
-        by_time = _by_time(map(self._answer, self._placed))
+        predicted = [
+            self._answer(placed)
+            for placed in self._placed
+            if isinstance(placed.one, Runs) or placed.one.variant not in self._batches
+        ]
+        by_time = _by_time([*predicted, *self._batches.values()])
         sides = [
             [one for one in by_time if (one.variant in LIBRARIES) == is_library]
             for is_library in (False, True)
@@ -290,6 +297,26 @@ class ByShape:
             if asked == (row["gpu"], row["m"], row["n"], row["k"]) and row["total_high_s"]
         }
 
+    @cached_property
+    def _batches(self) -> dict[str, Answer]:
+        """Answers from batches of the table throughput with these products, by variant."""
+        run, edges = self._asked.run, self._asked.shape
+        values = (self._asked.gpu, edges.m, edges.n, edges.k, run.streams, run.products)
+        asked = [*map(str, (*values, not run.independent))]
+        rows = self._tables["throughput"] if run.location == STREAMED and run.products > 1 else ()
+        return {
+            row["variant"]: self._of_batch(row)
+            for row in rows
+            if [row[name] for name in BATCH] == asked and self._asked.takes(row["variant"])
+        }
+
+    def _of_batch(self, row: CsvRow) -> Answer:
+        time_s, high_s = float(row["run_s"]), float(row["run_high_s"] or "inf")
+        time = Prediction(self._asked.run.products * time_s, math.log(high_s / time_s))
+        block_size = int(row["block_size"]) if row["block_size"] else None
+        name = named(row["variant"], block_size) + MEASURED
+        return Answer(row["variant"], name, time, {}, None, len(self._placed), block_size)
+
     def _answer(self, placed: Placed) -> Answer | None:
         one, run = placed.one, placed.run
         if isinstance(one, Runs):
@@ -317,20 +344,21 @@ class ByShape:
     def _break_even(self, baseline: str, cpu: OnCpu | Runs) -> CsvRow:
         if baseline == BEST and (measured := self._measured_break_even()):
             return min(measured, key=size_of)
-        run = self._asked.run
 
-        def gpu_s(shapes: FloatArray) -> FloatArray:
-            return np.min([placed.predict(shapes)[0] for placed in self._placed], axis=0)
-
-        def cpu_s(shapes: FloatArray) -> FloatArray:
-            return cpu.predict(shapes, run)[0]
+        def gpu(shapes: FloatArray) -> tuple[FloatArray, FloatArray]:
+            times_s, halves = map(
+                np.array, zip(*(placed.predict(shapes) for placed in self._placed), strict=True)
+            )
+            fastest = times_s.argmin(axis=0), np.arange(len(shapes))
+            return times_s[fastest], halves[fastest]
 
         ranges = [
             placed.one.runs[placed.run.location].longest_edges
             for placed in self._placed
             if isinstance(placed.one, Shaped)
         ]
-        return break_even_row(self._shape[0], gpu_s, cpu_s, [*ranges, cpu.longest_edges])
+        predicted_cpu = partial(cpu.predict, run=self._asked.run)
+        return break_even_row(self._shape[0], gpu, predicted_cpu, [*ranges, cpu.longest_edges])
 
     def _measured_break_even(self) -> list[CsvRow]:
         """Return the measured break-even rows at the locations that bound that of the question."""

@@ -286,30 +286,37 @@ class OnCpu:
 
 def break_even_row(
     shape: FloatArray,
-    gpu_s: Callable[[FloatArray], FloatArray],
-    cpu_s: Callable[[FloatArray], FloatArray],
+    gpu: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+    cpu: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
     ranges: Sequence[tuple[int, int]],
 ) -> dict[str, str]:
     """Return the break-even size of products with the proportions of a shape, as in break_even.csv.
 
-    A size is the longest edge; only sizes within all of the measured `ranges` count.
+    A size is the longest edge; only sizes within all of the measured `ranges` count. `gpu` and
+    `cpu` return times in s and half-widths; the interval has the sizes that these leave undecided.
     """
     least, largest = max(low for low, _ in ranges), min(high for _, high in ranges)
 
-    def last_slower(sizes: FloatArray) -> int:
+    def last_slower(sizes: FloatArray, widths: int) -> int:
         scaled = np.maximum(np.floor(np.outer(sizes, shape / shape.max()) + 0.5), 1)
         shapes = np.where(shape == 1, 1, scaled)  # an edge of 1 stays 1, as in a vector
-        slower = np.flatnonzero(gpu_s(shapes) >= cpu_s(shapes))
+        (gpu_s, gpu_half), (cpu_s, cpu_half) = gpu(shapes), cpu(shapes)
+        half = widths * np.minimum(np.hypot(gpu_half, cpu_half), 700.0)  # exp(710) overflows
+        slower = np.flatnonzero(gpu_s * np.exp(half) >= cpu_s)
         return int(slower[-1]) if len(slower) else -1
+
+    def fastest_from(widths: int) -> float:
+        if (place := last_slower(grid, widths)) in (-1, len(grid) - 1):
+            return 0.0 if place < 0 else math.inf
+        between = np.arange(grid[place], grid[place + 1])
+        return float(between[last_slower(between, widths)] + 1)
 
     count = math.ceil(STEPS_PER_OCTAVE * math.log2(largest / least)) + 1
     grid = np.unique(np.floor(np.geomspace(least, largest, count) + 0.5))
-    place, row = last_slower(grid), {"least_n": str(least), "largest_n": str(largest)}
-    row |= dict.fromkeys(("n", "n_low", "n_high"), "")
-    if place in (-1, len(grid) - 1):
-        return row | {"location": "below" if place < 0 else "above"}
-    between = np.arange(grid[place], grid[place + 1])
-    return row | {"location": "measured", "n": str(int(between[last_slower(between)]) + 1)}
+    sizes = {"n": fastest_from(0), "n_low": fastest_from(-1), "n_high": fastest_from(1)}
+    location = {0.0: "below", math.inf: "above"}.get(sizes["n"], "measured")
+    row = {"location": location, "least_n": str(least), "largest_n": str(largest)}
+    return row | {k: f"{n:.0f}" if location == "measured" else "" for k, n in sizes.items()}
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,14 @@ from analysis.data.store import Store
 from analysis.decide import surfaces
 from analysis.decide.advise import MODES, break_even_text, largest_n
 from analysis.decide.lookup import PARTS, WIDEST, named
-from analysis.decide.questions import FAMILIES, break_even_sizes, measured_break_even, size_of
+from analysis.decide.questions import (
+    BATCH,
+    FAMILIES,
+    MEASURED,
+    break_even_sizes,
+    measured_break_even,
+    size_of,
+)
 from analysis.decide.surfaces import Limit, limits
 from analysis.render.explorer_data import TIME_UNIT_S, codes, numbers
 from analysis.render.numbers import visible
@@ -116,7 +123,14 @@ def _measured(store: Store) -> dict[str, object]:
             name = "N" if family == "square" else "longest edge"
             text = break_even_text(min(sizes, key=size_of), name)
             texts[visible(f"{gpu}|{location}|{family}")] = text
-    return {"times": {visible(key): values for key, *values in times}, "break_even": texts}
+    batches: dict[str, list[object]] = {}
+    for row in store["throughput"].to_dict("records"):
+        half = _or_none(math.log(row["run_high_s"] / row["run_s"])) or _UNBOUNDED
+        name = named(row["variant"], whole(row["block_size"])) + MEASURED
+        one = {"variant": row["variant"], "name": name, "time": row["run_s"], "half": half}
+        batches.setdefault(visible("|".join(str(row[name]) for name in BATCH)), []).append(one)
+    known = {visible(key): values for key, *values in times}
+    return {"times": known, "break_even": texts, "batches": batches}
 
 
 def shapes_data(store: Store) -> dict[str, object]:

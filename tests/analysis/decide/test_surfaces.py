@@ -25,7 +25,9 @@ def rows_of(recording):
     made = surface_tables.surface_tables(data.sources({"card": recording}))
     texts = {name: frame.to_csv(index=False, float_format="%.6g") for name, frame in made.items()}
     rows = {name: list(csv.DictReader(io.StringIO(text))) for name, text in texts.items()}
-    return rows | {name: [] for name in ("predicted_times", "locations", "location_break_even")}
+    return rows | {
+        name: [] for name in ("predicted_times", "locations", "location_break_even", "throughput")
+    }
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +153,22 @@ def test_a_measured_time_is_the_answer_and_no_interval_exceeds_the_highest_throu
     assert one.time.bounds == pytest.approx((0.00099, 0.0011))
 
 
+def test_a_measured_batch_replaces_the_prediction_of_the_same_batch(tables):
+    batch = {"gpu": "card", "m": "600", "n": "500", "k": "400", "streams": "4", "products": "10"}
+    times = {"block_size": "", "run_s": "0.002", "run_low_s": "0.001", "run_high_s": "0.003"}
+    batch |= times | {"same_a": "True", "variant": "cublas_sgemm"}
+    measured = tables | {"throughput": [batch, batch | {"streams": "2", "run_s": "9"}]}
+
+    def answered(asked):
+        return ByShape(Question("card", Shape(1, 600, 500, 400), asked), measured, "card").on_gpu
+
+    (one,) = answered(Run("pinned", 10, 4))
+    assert (one.name, one.time.time_s) == ("cublas_sgemm, measured", 0.02)
+    assert one.time.half_width == pytest.approx(math.log(1.5))
+    for other in (Run("pinned", 11, 4), Run("pinned", 10, 4, True), Run("a_resident", 10)):
+        assert "measured" not in answered(other)[0].name
+
+
 def test_long_runs_are_limited_to_the_sustained_share_of_the_highest_throughput(tables):
     rates = {"gpu": "card", "fp32_flop_per_s": "1e12", "tensor_flop_per_s": ""}
     shares = [{"gpu": "card", "variant": "cublas_sgemm", "sustained_share": "0.8"}]
@@ -192,17 +210,23 @@ def test_recordings_of_square_products_predict_only_square_products(gpu_recordin
 
 
 def test_break_even_sizes_are_for_products_with_the_proportions_of_the_shape():
-    def gpu_s(shapes):
-        return 1e-3 + 0 * shapes[:, 0]
+    def on_gpu(time_s, half):
+        return lambda shapes: (np.full(len(shapes), time_s), np.full(len(shapes), half))
 
-    def cpu_s(shapes):
+    def on_cpu(shapes):
         assert (shapes[:, 1] == np.maximum(np.floor(shapes[:, 0] / 8 + 0.5), 1)).all()
-        return shapes.prod(axis=1) * 1e-9
+        return shapes.prod(axis=1) * 1e-9, np.full(len(shapes), 0.4)
 
-    ranges = [(16, 4096), (1, 5000)]
-    row = break_even_row(np.array([800.0, 100, 1]), gpu_s, cpu_s, ranges)
+    shape, ranges = np.array([800.0, 100, 1]), [(16, 4096), (1, 5000)]
+    row = break_even_row(shape, on_gpu(1e-3, 0.3), on_cpu, ranges)
     assert (row["location"], row["n"]) == ("measured", "2828")  # 2828 · 354 ≥ 1e6
-    row = break_even_row(np.array([800.0, 100, 1]), lambda s: 1e-9 * gpu_s(s), cpu_s, ranges)
+    for column, sign in (("n_low", -1), ("n_high", 1)):
+        edge, area = float(row[column]), 1e6 * math.exp(sign * math.hypot(0.3, 0.4))
+        before, there = (side * math.floor(side / 8 + 0.5) for side in (edge - 1, edge))
+        assert before < area <= there
+    row = break_even_row(shape, on_gpu(1e-3, 99), on_cpu, ranges)  # no interval
+    assert (row["n"], row["n_low"], row["n_high"]) == ("2828", "0", "inf")
+    row = break_even_row(shape, on_gpu(1e-12, 0.3), on_cpu, ranges)
     assert (row["location"], row["n"], row["least_n"]) == ("below", "", "16")
 
 

@@ -32,9 +32,7 @@ const answers = JSON.parse(questions).map(({ shape, run, bounding }) => {
   const gpu = least(shape), cpu = shapes.onCpu(surface, shape, run);
   const measured = [...bounding.map((place) => one.places[place]), surface];
   const ranges = measured.map(shapes.longestEdges);
-  const gpuTime = (other) => least(other).time;
-  const cpuTime = (other) => shapes.onCpu(surface, other, run).time;
-  const even = shapes.breakEven(shape, gpuTime, cpuTime, ranges);
+  const even = shapes.breakEven(shape, least, (other) => shapes.onCpu(surface, other, run), ranges);
   const times = [gpu.time, gpu.half, cpu.time, cpu.half];
   return [...times, found.nearest(surface, shape), even];
 });
@@ -82,7 +80,9 @@ def test_the_page_predicts_the_same_times_as_advise_for_any_shape(gpu_recording,
         frame.to_csv(tmp_path / f"{name}.csv", index=False, float_format="%.6g")
     tables, rng = Store(tmp_path), np.random.default_rng(11)
     rows = {name: read_table(tmp_path / f"{name}.csv") for name in made}
-    rows |= {name: [] for name in ("predicted_times", "locations", "location_break_even")}
+    rows |= {
+        name: [] for name in ("predicted_times", "locations", "location_break_even", "throughput")
+    }
     questions = [drawn(rng) for _ in range(40)]
     for asked, there in zip(questions, script_answers(tables, questions), strict=True):
         found = ByShape(asked, rows, "card")
