@@ -811,10 +811,10 @@ def page(
     focus: str | None = None,
     baseline: Baseline = FASTEST_NAIVE,
 ) -> None:
-    """Write the page of the report from tables and figures.
+    """Write the page of the report from tables and figures, and its answers as text beside it.
 
     --figures DIR   folder of the figures
-    --out FILE      the page
+    --out FILE      the page; the text has the same name and the suffix .txt
     --template DIR  folder of the report's templates (default: those of the study)
     --baseline      baseline of the speedups that the page shows first (default: fastest-naive)
     """
@@ -822,6 +822,7 @@ def page(
 
     from analysis.archive.citation import Maker
     from analysis.data.sessions import folders_by_session, recordings_of
+    from analysis.render import terminal
     from analysis.render.page import render
     from measurement.recorder.provenance import git
 
@@ -832,6 +833,7 @@ def page(
     except TemplateSyntaxError as error:
         place = f"{error.filename or error.name}:{error.lineno}"
         raise StudyError(f"{place}: {error.message}; correct the template") from None
+    write_atomic(out.with_suffix(".txt"), f"{terminal.answers(tables, focus)}\n")
 
 
 def crate(

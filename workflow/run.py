@@ -229,12 +229,7 @@ def _show_outcome(took_s: float) -> None:
     in_force = {}
     with suppress(OSError):
         in_force = yaml.safe_load(Path("results/config.yaml").read_text())
-    command = [sys.executable, "-m", "workflow", "answers", "--tables", "results/tables"]
-    focus = in_force.get("report", {}).get("focus")
-    command += ["--focus", focus] if focus else []
-    answers = subprocess.run(command, capture_output=True, text=True, check=False)
-    if answers.returncode == 0:
-        sys.stdout.write(answers.stdout.lstrip())
+        sys.stdout.write(Path("results/report.txt").read_text().lstrip())
     is_quick = in_force.get("study", {}).get("scope") == "quick"
     whole = "make report STUDY=full" if IS_CHECKOUT else "gemm-study report --full"
     more = f"; for the whole study use `{whole}`" if is_quick else ""

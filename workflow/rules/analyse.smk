@@ -66,7 +66,8 @@ rule render:
         citation="CITATION.cff",
         code=PAGE_CODE,
     output:
-        update("results/report.html"),  # the old one stays if this fails
+        page=update("results/report.html"),  # the old one stays if this fails
+        answers="results/report.txt",
     log:
         "results/logs/report.log",
     params:
@@ -74,7 +75,7 @@ rule render:
         shown=f"{FOCUS} --baseline {CONFIG.report.baseline}",
         tree=git(),  # shown in the report
     message:
-        "Writing {output}"
+        "Writing {output.page}"
     shell:
         "python -m workflow page --tables results/tables --figures {input.figures}"
-        " {params.recordings} {params.shown} --template report --out {output} 2>&1 | tee {log} >&2"
+        " {params.recordings} {params.shown} --template report --out {output.page} 2>&1 | tee {log} >&2"

@@ -3,7 +3,7 @@
 
 rule crate:
     input:
-        report=rules.render.output,
+        report=rules.render.output.page,
         tables=rules.tables.output,
         recordings=RECORDINGS,
         published=files_below("data/published"),
