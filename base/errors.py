@@ -42,10 +42,8 @@ def exit_status(command: Callable[[], int | None]) -> int:
     except KeyboardInterrupt:
         return _fail("interrupted; rerun the same command", 130)
     except BrokenPipeError:
-        reader = select.poll()
-        reader.register(sys.stderr, 0)
         # Without standard error nobody sees a failure. The reader of the output (`| head`) may end.
-        return _fail("standard error is closed", 141) if reader.poll(0) else 0
+        return _fail("standard error is closed", 141) if has_no_reader(sys.stderr) else 0
     except OSError as error:  # for example no permission, or a full disk
         # A rename names its target, not the temporary file. Errors of libraries lack strerror.
         thing = error.filename2 or error.filename or "input or output"
@@ -56,6 +54,15 @@ def exit_status(command: Callable[[], int | None]) -> int:
         return _fail(f"not enough memory{amount}; end other programs, or raise `ulimit -v`")
     finally:
         _flush(sys.stdout)
+
+
+def has_no_reader(stream: TextIO) -> bool:
+    """Return whether a stream is a pipe that nobody reads any more."""
+    with suppress(OSError, ValueError):  # a stream without descriptor is no pipe
+        writer = select.poll()
+        writer.register(stream, 0)
+        return any(events & select.POLLERR for _, events in writer.poll(0))
+    return False
 
 
 def _prepare_streams() -> None:

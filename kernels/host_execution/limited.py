@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import sys
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from time import monotonic
@@ -13,7 +14,7 @@ from typing import TypeVar
 
 import psutil
 
-from base.errors import StudyError
+from base.errors import StudyError, has_no_reader
 from base.processes import end_with_parent
 
 Result = TypeVar("Result")
@@ -33,8 +34,9 @@ def limited(
 
     Raise LimitReached if the fork and its children use more than `seconds` of CPU time, or more
     than `memory_bytes` beyond the memory of this process, or if the work sleeps. CPU time is
-    limited because other programs do not change it. Raise StudyError if a signal ends the fork, and
-    every StudyError that `work` raises.
+    limited because other programs do not change it. Raise BrokenPipeError as soon as nobody reads
+    the standard output, for example after ``| head -1``. Raise StudyError if a signal ends the
+    fork, and every StudyError that `work` raises.
     """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
@@ -45,6 +47,8 @@ def limited(
         elapsed_s = min(_MOST_ELAPSED * seconds, max(seconds, _MOST_ELAPSED_S))
         end, before = monotonic() + elapsed_s, psutil.Process().memory_info().rss
         while not receiver.poll(_PAUSE_S):
+            if has_no_reader(sys.stdout):
+                raise BrokenPipeError
             used_s, used_bytes = _used(process.pid or 0)
             if used_s > seconds or monotonic() > end:
                 raise LimitReached(f"{name} takes more than {seconds:.2g} s")

@@ -86,3 +86,18 @@ def test_killing_the_process_also_ends_its_limited_work(tmp_path):
     while psutil.pid_exists(worker) and psutil.Process(worker).status() != "zombie":
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+def test_limited_work_ends_when_nobody_reads_the_output():
+    code = (
+        "import sys, time; from base.errors import exit_status;"
+        "from kernels.host_execution.limited import limited;"
+        "sys.exit(exit_status(lambda: limited(lambda: time.sleep(60), 1, 2**30)))"
+    )
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=writer, stderr=subprocess.PIPE
+    )
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (0, b"")
