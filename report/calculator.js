@@ -105,7 +105,9 @@
       "“At most” and “at least”: the time is predicted for a run that copies more, “as from” another location. It " +
       "bounds the time asked for, and parentheses give the interval of this bound.",
     b: "To keep B on the GPU instead of A, exchange M and N, because the transposed product is Cᵀ = BᵀAᵀ.",
-    baseline: "The baseline at the top is a GPU kernel; this speedup is over the fastest CPU implementation.",
+    any:
+      "Any arithmetic: strict FP32, or float32 products from three 16-bit products on tensor cores. TF32, FP16 and " +
+      "BF16 are excluded.",
     squares: "Pipelined, staged and zero-copy runs can be faster, but are predicted for square products only.",
     products:
       "Each product is a launch of its own; batched calls were not measured. On several streams, only cuBLAS is " +
@@ -404,7 +406,7 @@
     const mode = data.modes[best.variant];
     const others = data.gpus.filter((gpu) => gpu !== asked.gpu);
     list("notes", [
-      ...(context.ladder() === "fastest-cpu" ? [] : [NOTES.baseline]),
+      ...(asked.arithmetic === "any" ? [NOTES.any] : []),
       ...(best.outside ? [`GPU time extrapolated: ${best.outside}.`] : []),
       ...(mark ? [`* CPU time extrapolated: ${cpu.outside}.`] : []),
       ...(mode ? [`${best.variant} ${mode}.`] : []),
