@@ -204,7 +204,6 @@ def _part(
         "cold_starts": overheads.cold_starts_table(sources),
         "ceilings": ceilings.ceilings_table(sources),
         "pieces": ceilings.pieces_table(sources),
-        "phases": overheads.phases_table(sources),
         "interference": interference.interference_table(sources),
         "sessions": sessions.sessions_table(sources),
         "limits": properties.limits_table(sources),

@@ -1,4 +1,4 @@
-"""Overheads of timing and of recording, and the state of the GPU during measurement.
+"""Overheads of timing, and the state of the GPU during measurement.
 
 Each function returns one table of the schema. A CPU has a blank `gpu` and is listed once per
 recording. Medians have distribution-free intervals, ratios bootstrap intervals: NaN below 6 values.
@@ -7,15 +7,15 @@ recording. Medians have distribution-free intervals, ratios bootstrap intervals:
 import numpy as np
 import pandas as pd
 
-from analysis.data.frames import concatenated, stacked
-from analysis.data.recordings import MeasuredSource, labelled, once_per_recording
+from analysis.data.frames import stacked
+from analysis.data.recordings import MeasuredSource, labelled
 from analysis.domain import CPU
 from analysis.schema import bounded, renaming, with_bounds
 from analysis.stats.estimates import FloatArray, Groups, drawn_cells, ratio_intervals
 from measurement.recording.recording import CELL
 from measurement.recording.throttling import THROTTLE_REASONS
 
-TOTAL = "total"  # the sum of all phases, and of the parts of a run
+TOTAL = "total"  # the sum of the parts of a run
 WARM = "warm"
 COLD_PARTS = ("init", "context", "module", "allocation", "h2d", "in_run_kernel", "d2h")
 _RATIO = ["ratio", "ratio_low", "ratio_high"]
@@ -60,34 +60,6 @@ def _cold_starts(source: MeasuredSource) -> pd.DataFrame:
     parts[TOTAL] = _with_ratio(parts[TOTAL], ratio, is_known, cold, warm_draws)
     parts[WARM] = parts[WARM][is_known]
     return pd.concat([rows.assign(part=part) for part, rows in parts.items()], ignore_index=True)
-
-
-def phases_table(sources: list[MeasuredSource]) -> pd.DataFrame:
-    """Return one row per phase of a measurement: its wall time, and how long its device was busy.
-
-    share_not_busy is the share of wall time without transfer or kernel (on a CPU, without product).
-    A row `TOTAL` per session and device is the sum of the phases.
-    """
-    phases = ((source, _phases(source)) for source in sources)
-    return stacked("phases", [labelled(*rows) for rows in once_per_recording(phases)])
-
-
-def _phases(source: MeasuredSource) -> pd.DataFrame:
-    columns = ["session", "device", "phase", "wall_s", "busy_s"]
-    sessions = enumerate(source.recording.sessions)
-    steps = [{**phase, "session": at} for at, session in sessions for phase in session["phases"]]
-    listed = pd.DataFrame(steps, columns=columns)
-    # A phase that was interrupted has several rows.
-    listed = listed.groupby(columns[:3], sort=False, as_index=False).sum()
-    frames = []
-    for (at, device), rows in source.own(listed).groupby(["session", "device"], sort=False):
-        whole = rows[["wall_s", "busy_s"]].sum()
-        whole_row = pd.DataFrame([{"session": at, "device": device, "phase": TOTAL, **whole}])
-        frames += [rows, whole_row]
-    phases = concatenated([listed[:0], *frames])
-    wall_s = phases["wall_s"].astype(float)
-    idle_s = wall_s - phases["busy_s"].astype(float)
-    return phases.assign(share_not_busy=idle_s / wall_s.where(wall_s > 0))
 
 
 def telemetry_table(sources: list[MeasuredSource]) -> pd.DataFrame:

@@ -1,7 +1,5 @@
-"""The state of the GPU, the cost of timing, the duration of phases: tables from recordings."""
+"""The state of the GPU and the cost of timing: tables from recordings."""
 
-import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -33,17 +31,6 @@ def samples(reasons, totals, **state):
     frame["in_run_kernel_s"] = frame["total_s"] / 2
     types = TABLES["samples.csv.gz"] | {"in_run_kernel_s": "float64"}
     return frame.reindex(columns=list(types)).astype(types)
-
-
-def test_phases_and_their_total_state_the_share_without_transfer_or_kernel(throttled):
-    times = (("pilot", 3.0, 1.5), ("samples", 5.0, 4.5), ("empty", 0.0, 0.0))
-    keys = ("phase", "wall_s", "busy_s")
-    phases = [{"device": "gpu0"} | dict(zip(keys, row, strict=True)) for row in times]
-    made = replace(throttled, provenance=throttled.provenance | {"phases": phases})
-    rows = overheads.phases_table(sources(made)).set_index("phase")
-    shares = rows["share_not_busy"].to_dict()
-    assert math.isnan(shares.pop("empty"))
-    assert shares == {"pilot": 0.5, "samples": 0.1, overheads.TOTAL: 0.25}
 
 
 def test_throttled_samples_are_counted_and_excluded_from_unthrottled_medians():
