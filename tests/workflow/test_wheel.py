@@ -156,7 +156,7 @@ def test_an_installed_package_makes_a_report_from_a_recording(study, make_record
     report = study.here / "results" / "report.html"
     said = study("report", "--cores", "2")
     assert "Simulated GPU" in report.read_text()
-    assert re.match(r"SIMULATED Simulated GPU \(card\)\n  Fastest product", said), "the answers first"
+    assert re.match(r"SIMULATED Simulated GPU \(card\)\n  Fastest product", said)
     assert f"The report: {report}" in said
     assert {path.name for path in study.here.iterdir()} == {"config.yaml", "mine", "results"}
     study("check")

@@ -1,6 +1,5 @@
 """The state of the GPU and the cost of timing: tables from recordings."""
 
-
 import numpy as np
 import pandas as pd
 import pytest
