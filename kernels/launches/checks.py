@@ -9,11 +9,13 @@ import numpy as np
 
 from kernels.host_execution.binding import Configured
 from kernels.host_execution.compiler import NotSupported
+from kernels.launches.expression import COUNTS
 from kernels.launches.infer import Geometry
 from kernels.launches.largest import LARGE_EDGE, LastBlocks
 from kernels.launches.library import Library, Source
 from kernels.launches.reading import LARGE, LAYOUTS, Factors, Reading
 from kernels.launches.readings import readings, with_c
+from kernels.launches.roles import FACTORS
 from kernels.launches.shapes import (
     DEEP,
     DEEPEST,
@@ -38,6 +40,7 @@ _SMALL_EDGE = 330  # longest edge of large squares if they must be small
 _MOST_THREADS = 1 << 22  # threads of a launch on the host
 ANY = 32  # assumed edge of a block's tile if the grid does not reveal it
 _FACTORS: Factors = (-0.75, 1.5)
+_WHOLE_FACTORS: Factors = (-3.0, 2.0)
 _FLOAT_DIGITS = 24
 _OF_THREADS = (Outcome.RACES, Outcome.CROWDED)  # faults that do not depend on the sizes
 _PADDING = 16  # padding in elements, such that rows stay aligned for vectors
@@ -90,7 +93,7 @@ def check(
     tried = [each.typed(library) for each in readings(source)]
     for reading in tried:  # the list grows in the loop
         edges = (1, 1) if fixed else tile_of(library, source, reading)
-        if edges is None and not is_declared:
+        if edges is None and not (is_declared or _is_per_product(source, library, reading)):
             continue
         tile = edges or (ANY, ANY)
         whole = fixed or whole_tiles(tile, reading)
@@ -188,6 +191,13 @@ def _fault_of_loops(
     return fault if is_certain or (source.takes_any_grid and not tile) else None
 
 
+def _is_per_product(source: Source, library: Library, reading: Reading) -> bool:
+    """Return whether a grid grows with the number of products in a batch."""
+    square = Shape.square(ANY)
+    several = configured(source, library, reading, replace(square, batch=2))
+    return several.grid != configured(source, library, reading, square).grid
+
+
 def tile_of(library: Library, source: Source, reading: Reading) -> tuple[int, int] | None:
     """Return rows and columns of C per block, found from the growth of the grid; None without."""
 
@@ -215,14 +225,20 @@ def tile_of(library: Library, source: Source, reading: Reading) -> tuple[int, in
 
 def _first_growth(blocks: Callable[[int], int]) -> int:
     """Return the edge that one block covers: the largest before the number of blocks grows."""
-    count = blocks(1)
-    least, most = 1, 2
+    first = _last_before_growth(blocks, 1)
+    # If a grid is rounded down, an edge of one has no block.
+    return first if blocks(1) else _last_before_growth(blocks, first + 1) - first
+
+
+def _last_before_growth(blocks: Callable[[int], int], edge: int) -> int:
+    """Return the largest edge with as many blocks as this one."""
+    count, least, most = blocks(edge), edge, 2 * edge
     while blocks(most) <= count and most < LARGE_SHAPE:
         least, most = most, 2 * most
     while most - least > 1:
         middle = (least + most) // 2
         least, most = (middle, most) if blocks(middle) <= count else (least, middle)
-    return least if count else most  # a grid that is rounded down begins with a whole tile
+    return least
 
 
 def _for_sizes(source: Source, trial: Trial, tile: tuple[int, int], whole: Shape) -> Judged:
@@ -232,7 +248,10 @@ def _for_sizes(source: Source, trial: Trial, tile: tuple[int, int], whole: Shape
     correct whenever one with fewer is; otherwise the kernel's bounds are wrong.
     """
     reading = trial.reading
-    wrong = trial.undefined(whole) or _wrong_factors(trial, whole) or _wrong_rows(trial, whole)
+    kinds = [source.scope.numbers[n] for n, use in reading.numbers.items() if use in FACTORS]
+    factors = _WHOLE_FACTORS if any(map(COUNTS.search, kinds)) else _FACTORS
+    wrong = trial.undefined(whole) or _wrong_factors(trial, whole, factors)
+    wrong = wrong or _wrong_rows(trial, whole)
     if wrong:
         return Judged(source, reading, tile, 0, (whole,), wrong)
     shapes = {which: partly_whole(which, tile, reading) for which in some_whole(reading)}
@@ -263,7 +282,7 @@ def _seed(shape: Shape) -> int:
     return LARGE if shape.k > DEEP else 5
 
 
-def _wrong_factors(trial: Trial, shape: Shape) -> Fault | None:
+def _wrong_factors(trial: Trial, shape: Shape, factors: Factors) -> Fault | None:
     """Return the fault for alpha·A·B + beta·C; None without a fault or without such factors.
 
     It is tested because a kernel may have separate code for beta = 0.
@@ -271,7 +290,7 @@ def _wrong_factors(trial: Trial, shape: Shape) -> Fault | None:
     names, plain = trial.reading.numbers.values(), trial.reading.factors
     alpha, beta = (
         value if name in names else neutral
-        for name, value, neutral in zip(("ALPHA", "BETA"), _FACTORS, plain, strict=True)
+        for name, value, neutral in zip(FACTORS, factors, plain, strict=True)
     )
     if (alpha, beta) == plain or trial.reading.precision.c.digits < _FLOAT_DIGITS:
         return None

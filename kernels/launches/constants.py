@@ -25,7 +25,7 @@ from kernels.launches.roles import size_named
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\(?)[ \t]*(.*)$", re.MULTILINE)
 _NUMBER = re.compile(
     r"\s*(?:(?:static|inline|const|constexpr|__constant__|__device__)\s+)*"
-    r"((?:unsigned|signed|long|short|int|size_t|u?int\d*(?:_t)?)\b[\s\w]*?)\s+\w+\s*[={;,]"
+    r"((?:unsigned|signed|long|short|int|auto|size_t|u?int\d*(?:_t)?)\b[\s\w]*?)\s+\w+\s*[={;,]"
 )
 _DIMENSIONS = (
     r"\b[A-Za-z_]\w*[\s>*]+\w+\s*(?:\[[^]]*\]\s*)*\[[^]]*\b{}\b[^]]*\]\s*(?:\[[^]]*\]\s*)*[;={{,]"
@@ -91,17 +91,25 @@ def _whole_numbers(text: str) -> dict[str, str]:
     """Return the constants and macros that may be integers, with their types."""
     bodies = _bodies(text)
     numbers = {name: "int" for name, body in bodies.items() if re.match(r"[\s(]*\w", body)}
-    for name, piece in variables(text).items():
-        if kind := _NUMBER.match(piece.code):
-            numbers[name] = " ".join(kind[1].split())
-    return numbers
+    kinds = {name: _kind(piece) for name, piece in variables(text).items()}
+    return numbers | {name: kind for name, kind in kinds.items() if kind}
+
+
+def _kind(variable: Piece) -> str | None:
+    """Return the type of a variable that is an integer; None for others."""
+    kind = _NUMBER.match(variable.code)
+    return kind and (" ".join(re.sub(r"\b(?:auto|const(?:expr)?)\b", "", kind[1]).split()) or "int")
 
 
 def _is_free(text: str, name: str, launch: Launch) -> bool:
     """Return whether no array size, template argument or other constant depends on it."""
     codes = [piece.code for piece in pieces(text) if piece.is_for_the_device]
     of_file = variables(text)
-    of_others = [piece.text for piece in of_file.values() if piece != of_file.get(name)]
+    of_others = [
+        piece.text
+        for piece in of_file.values()  # without arrays of the host
+        if piece != of_file.get(name) and (piece.is_for_the_device or "const" in words(piece.code))
+    ]
     is_elsewhere = any(name in words(text_of) for text_of in [*of_others, launch.kernel])
     return not is_elsewhere and not _is_edge(codes, name, (_DIMENSIONS, _IN_ANGLES))
 
@@ -124,9 +132,8 @@ def with_variables(text: str, names: Iterable[str], value: int | None = None) ->
         if macro:
             text = text[: macro.start()] + variable + text[macro.end() :]
         elif piece := variables(text).get(name):
-            kind = _NUMBER.match(piece.code)
             others = without_names(" ".join(piece.code.split()), {name})
-            variable = f"{word} {kind[1] if kind else 'int'} {name}{given}; {others}"
+            variable = f"{word} {_kind(piece) or 'int'} {name}{given}; {others}"
             blank = "\n" * piece.text.count("\n")
             text = text[: piece.begin] + blank + variable + text[piece.end :]
     return text

@@ -86,4 +86,4 @@ def _names(code: str) -> set[str]:
     declared = code.partition("=")[0] if is_alias or "{" not in code else code
     if not re.search(r"\benum\b", code):
         declared = re.sub(r"\{.*\}|=[^,;]*", " ", declared, flags=re.DOTALL)
-    return words(declared) - _KEYWORDS
+    return words(re.sub(r"\[[^]]*\]", " ", declared)) - _KEYWORDS

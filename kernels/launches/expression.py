@@ -178,7 +178,7 @@ def _behind_calls(statement: str) -> str:
 def _initialises(before: str) -> bool:
     """Return whether a brace after this text begins an initial value rather than a block."""
     before = before.strip()
-    is_name = re.search(r"[\w>*&]\s+[A-Za-z_]\w*(?:\[[^]]*\])*$|=$|,$|^enum$", before)
+    is_name = re.search(r"(?:[\w>*&]\s+|,\s*)[A-Za-z_]\w*(?:\[[^]]*\])*$|=$|,$|^enum$", before)
     return bool(is_name) and not re.match(r"(?:else|do|try|struct|namespace)\b", before)
 
 

@@ -150,14 +150,14 @@ def _by_the_runtime(piece: Piece) -> Iterator[tuple[Launch, int]]:
     for call in re.finditer(r"\bcudaLaunch(?:Cooperative)?Kernel(Ex)?\w*\s*\(", code):
         given = split_list(code[call.end() : closing(code, call.end() - 1) - 1])
         if call[1] and len(given) > 1:
-            name, arguments = given[0].lstrip("& "), given[2:]
+            name, arguments = re.escape(given[0].lstrip("& ")), given[2:]
             fields = [
                 re.findall(rf"\b{name}\s*\.\s*{field}\s*=([^;=]*);", code[: call.start()])
                 for field in ("gridDim", "blockDim", "dynamicSmemBytes")
             ]
             where, kernel = [each[-1].strip() for each in fields if each], given[1]
         elif not call[1] and len(given) > 3:
-            array = re.search(rf"\b{given[3]}\s*\[[^]]*\]\s*=\s*\{{([^}}]*)\}}", code)
+            array = re.search(rf"\b{re.escape(given[3])}\s*\[[^]]*\]\s*=\s*\{{([^}}]*)\}}", code)
             arguments = split_list(array[1]) if array else []
             kernel, where = given[0], [*given[1:3], *given[4:5]]
         else:

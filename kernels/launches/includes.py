@@ -11,6 +11,10 @@ from kernels.launches.repository import sources
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">][^\n]*', re.MULTILINE)
 _MARKER = re.compile(r'^# (\d+) "<stdin>"[^\n]*', re.MULTILINE)
+# Headers of CUDA, of which some repositories contain a copy.
+_OF_CUDA = re.compile(
+    r"(?:cuda|cuda_(?:runtime|[bf]\w*\d|pipeline|awbarrier)\w*|mma|cooperative_groups|cublas_v2)\.h"
+)
 _MOST_DEPTH = 8
 # Marks around the text of the user's source in a file that includes it.
 BEGIN, END = "// Begin of the source.\n", "// End of the source.\n"
@@ -120,6 +124,8 @@ def read(path: Path) -> str:
 
 def _file(path: Path, folders: Sequence[Path], name: str) -> Path | None:
     """Return the file that a source includes; None for one of a compiler or library."""
+    if _OF_CUDA.fullmatch(name):
+        return None
     for folder in (path.parent, *folders):
         if (folder / name).is_file():
             return folder / name

@@ -43,7 +43,7 @@ from kernels.launches.expression import (
 )
 from kernels.launches.includes import without_includes
 from kernels.launches.pieces import Piece, declarations, kernels_of
-from kernels.launches.roles import letter, meaning_of
+from kernels.launches.roles import FACTORS, letter, meaning_of
 from kernels.launches.shim import Scope, code, memset, scope_of
 from kernels.products.elements import FLOAT, STORED, Stored
 from kernels.products.matrices import POISON_WORD
@@ -114,7 +114,7 @@ class Source:
         """The kernel's alpha and beta, if it takes but uses neither of them."""
         names = [] if self.kernel is None else [*map(named, parameters(self.kernel))]
         used = words(self.kernel.code[len(self.kernel.header) :]) if self.kernel else set()
-        factors = [name for name in names if meaning_of(name) in ("ALPHA", "BETA")]
+        factors = [name for name in names if meaning_of(name) in FACTORS]
         return [] if used & set(factors) else factors
 
     @property
@@ -161,7 +161,8 @@ class Source:
     @property
     def device(self) -> str:
         """The code that the launches need; all other code is removed."""
-        names = words(written(self.steps)) | set(self.scope.constants)
+        own = {*self.scope.numbers, *self.scope.pointers} - set(kernels_of(self.text))
+        names = words(written(self.steps)) - own | set(self.scope.constants)
         return for_the_device(self.text, names) + memset(self.steps)
 
     @property

@@ -14,7 +14,7 @@ import numpy as np
 from kernels.host_execution.binding import Array, KernelFault, Run
 from kernels.host_execution.compiler import NotSupported
 from kernels.launches.library import Library
-from kernels.launches.roles import ADDEND, BATCH, FACTOR, WORKSPACE
+from kernels.launches.roles import ADDEND, BATCH, FACTOR, FACTORS, WORKSPACE
 from kernels.products.elements import FLOAT, Stored
 from kernels.products.gate import Verdict, evaluate
 from kernels.products.matrices import POISON_WORD, reference_within
@@ -30,6 +30,7 @@ LAYOUTS: dict[Layout, str] = {
     (True, False, False): "a transposed A (C = Aᵀ·B)",
     (True, True, False): "transposed A and B (C = Aᵀ·Bᵀ)",
     (False, True, True): "columns of B and C",
+    (True, False, True): "columns of A and C",
 }
 # What a kernel does with numbers that C contains before the launch.
 C_BEFORE = {"ignored": "finite numbers in C before it", "added": "the sum in C (C += A·B)"}
@@ -232,7 +233,7 @@ class Reading:
         values |= {"MN": shape.n, "NK": shape.n}
         elements = shape.m * shape.k, shape.k * shape.n, shape.m * shape.n
         values |= {f"STRIDE{matrix}": size for matrix, size in zip("ABC", elements, strict=True)}
-        values |= dict(zip(("ALPHA", "BETA"), factors or self.factors, strict=True))
+        values |= dict(zip(FACTORS, factors or self.factors, strict=True))
         values |= {f"LD{'ABC'[place]}": sum(self._row(place, shape)) for place in range(3)}
         return [values[meaning] for meaning in self.numbers.values()]
 

@@ -16,6 +16,7 @@ MATRICES = ("A", "B", "C")
 EQUAL = {"MN": "K", "NK": "M"}
 # Further pointers: the C of D = α·A·B + β·C, whose D is called C then, and memory for steps.
 ADDEND, WORKSPACE = "ADDEND", "WORKSPACE"
+FACTORS = ("ALPHA", "BETA")  # of A·B and of C
 BATCH, FACTOR = "BATCH", "FACTOR"  # a number of products, and a factor of a size
 ELEMENT = "float"  # element type if a template leaves it open
 ELEMENT_TYPES = {ELEMENT, "double", "half", "__half", "nv_bfloat16", "__nv_bfloat16", "int"}
@@ -37,7 +38,7 @@ _LEADING = {
 }
 # Names that mean a number of products (a batch) or of rows.
 _COUNT = r"(?:n|num|no)?_?batch\w*|b|bsz?"
-_FACTORS = {"ALPHA": r"\w*alpha\w*", "BETA": r"\w*beta\w*", "STREAM": "stream"}
+_OTHERS = {"ALPHA": r"\w*alpha\w*", "BETA": r"\w*beta\w*", "STREAM": "stream"}
 _DECORATION = re.compile(
     r"^(?:d|dev|device|g|gpu|h|in|mat(?:rix)?|p|ptr)_+|^d(?=[A-Z]$)|"
     r"_+(?:d|dev|device|gpu|mat(?:rix)?|ptr)$|(?<=^[A-D])(?:GPU|Gpu|Dev|Device)$|_*$|"
@@ -87,7 +88,7 @@ def _with_strides(choice: Mapping[str, str]) -> dict[str, str]:
 
 def meaning_of(name: str) -> str | None:
     """Return the meaning of a leading dimension, a factor or a stream; None for other names."""
-    for patterns in (_FACTORS, _LEADING):
+    for patterns in (_OTHERS, _LEADING):
         for value, pattern in patterns.items():
             if re.fullmatch(pattern, plain(name)):
                 return value

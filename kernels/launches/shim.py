@@ -27,6 +27,7 @@ from kernels.launches.pieces import Piece, blanked, function_name, kernels_of
 from kernels.launches.roles import (
     ELEMENT,
     ELEMENT_TYPES,
+    FACTORS,
     MATRICES,
     SIZES,
     is_bias,
@@ -44,6 +45,7 @@ _PLAIN_TYPE = (HERE / "plain_type.h").read_text()
 _MATRIX = re.compile(r"\*|\[\s*\]")
 # Numbers of a command line.
 _OF_CALLER = re.compile(r"\bargv\b|\b(?:ato[il]|sto[il]|strtou?l+)\s*\(")
+_FLOATING = re.compile(r"\b(?:float|double)\b")
 _QUALIFIERS = re.compile(r"\b(?:const(?:expr)?|static|_*restrict_*|volatile|register)\b|&")
 
 
@@ -124,6 +126,8 @@ def _scope_of(text: str, launch: Launch) -> Scope:
             constant = "const " if re.search(r"\bconst\b[^*]*[*\[]", target) else ""
             is_open = kernel is None or template_parameters(kernel)
             pointers[name] = constant + (kind if "*" in kind and is_open else _type(target) or kind)
+        elif meaning_of(name) in FACTORS and COUNTS.search(kind) and _FLOATING.search(target):
+            numbers[name] = _type(target)  # the kernel's factor may be any number
         elif name in types or name in constants or (name in sizes and name not in in_templates):
             numbers[name] = kind or "int"
         elif name not in declared and (target or is_number_name(name)):
