@@ -36,7 +36,7 @@ LARGE_SHAPE = 1 << 11  # an edge at which every grid has many blocks, and 32 thr
 _MULTIPLES = (2, 4, 8, 16, 32, 64, 128, 256)
 _LARGEST_MULTIPLE = 512
 _LEAST = 8  # an edge so small that every loop must end
-_SMALL_EDGE = 330  # longest edge of large squares if they must be small
+_SMALL_EDGE, _SMALL_SQUARE = 330, 513  # least edges of large shapes if they must be small
 _MOST_THREADS = 1 << 22  # threads of a launch on the host
 ANY = 32  # assumed edge of a block's tile if the grid does not reveal it
 _FACTORS: Factors = (-0.75, 1.5)
@@ -337,7 +337,7 @@ def _many_blocks(judged: Judged, library: Library, is_small: bool) -> Shape:
     wide = columns * prime_from(LARGE_EDGE / columns)
     if reading.is_square:
         edge = lcm(rows, columns)
-        return Shape.square(edge * prime_from((_SMALL_EDGE if is_small else LARGE_EDGE) / edge))
+        return Shape.square(edge * prime_from((_SMALL_SQUARE if is_small else LARGE_EDGE) / edge))
     depth = multiple * odd_above(ANY / multiple)
     if judged.has_fixed_grid:
         edge = -(-LARGE_EDGE // multiple) * multiple

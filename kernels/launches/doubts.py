@@ -18,7 +18,7 @@ from kernels.launches.infer import is_edge
 from kernels.launches.library import Source
 from kernels.launches.reading import Operands
 from kernels.launches.readings import sets_c
-from kernels.launches.roles import SIZES, is_count, is_number_name, meaning_of, size_named
+from kernels.launches.roles import SIZES, is_count, meaning_of, size_named, size_of
 
 UNTYPED = "takes its matrices as void *; host execution passes float: give their types"
 _AT_NULL = re.compile(r"element -?\d{9,} of")  # an index far outside of any matrix
@@ -52,16 +52,19 @@ def lack(judged: Judged, option: str | None) -> str | None:
 
 def unsaid(judged: Judged) -> str | None:
     """Return what the file does not say about a launch that has a fault; None if it says all."""
-    source = judged.source
+    source, names = judged.source, judged.reading.numbers
     if len(source.launches) == 1 and (argument := _for_one_size(judged)):
         return f"gets {argument}"
-    given = {named(target): words(each) for each, target in _numbers(source)}
+    # Of a launch that is not from code, only the names that the product sets are open.
+    numbers = [pair for pair in _numbers(source) if source.main.line or words(pair[0]) & set(names)]
+    given = {named(target): words(each) for each, target in numbers}
     passed = set[str]().union(*given.values())
-    sizes = [name for name, size in judged.reading.numbers.items() if size in SIZES]
+    sizes = [name for name, size in names.items() if size in SIZES]
     given |= {name: set() for name in sizes if name not in passed}
     for name, values in given.items():
-        names = {name, *values}
-        if not is_edge(name) and not any(is_number_name(n) or is_count(n) for n in names):
+        pointers, said = judged.reading.matrices, (name, *values)
+        is_said = any(meaning_of(n) or size_of(n, pointers) or is_count(n) for n in said)
+        if not (is_said or is_edge(name)):
             return f"the meaning of {name} is unknown"
     if source.scope.absent and _AT_NULL.search(str(judged.fault)):
         return f"gets no {next(iter(source.scope.absent))} in host execution"

@@ -11,9 +11,10 @@ from kernels.launches.repository import sources
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">][^\n]*', re.MULTILINE)
 _MARKER = re.compile(r'^# (\d+) "<stdin>"[^\n]*', re.MULTILINE)
-# Headers of CUDA, of which some repositories contain a copy.
-_OF_CUDA = re.compile(
-    r"(?:cuda|cuda_(?:runtime|[bf]\w*\d|pipeline|awbarrier)\w*|mma|cooperative_groups|cublas_v2)\.h"
+# Headers of C and CUDA, of which some repositories contain a copy.
+_OF_COMPILERS = re.compile(
+    r"(?:cuda|cuda_(?:runtime|[bf]\w*\d|pipeline|awbarrier)\w*|mma|cooperative_groups|cublas_v2|"
+    r"assert|ctype|errno|float|limits|math|std\w+|string|time)\.h"
 )
 _MOST_DEPTH = 8
 # Marks around the text of the user's source in a file that includes it.
@@ -124,10 +125,10 @@ def read(path: Path) -> str:
 
 def _file(path: Path, folders: Sequence[Path], name: str) -> Path | None:
     """Return the file that a source includes; None for one of a compiler or library."""
-    if _OF_CUDA.fullmatch(name):
-        return None
     for folder in (path.parent, *folders):
         if (folder / name).is_file():
             return folder / name
+    if _OF_COMPILERS.fullmatch(name):
+        return None
     end = Path(os.path.normpath(f"/{name}")).parts[1:]
     return next((file for file in sources(path) if file.parts[-len(end) :] == end), None)

@@ -127,6 +127,7 @@ def number_parameters(kernel: Piece) -> list[str]:
 
 def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
     """Yield guessed launches of a kernel, the likeliest first; `text` is the code that it needs."""
+    given = parameters(kernel)
     arguments, structures = arguments_of(text, kernel)
     code = _with_indices(" ".join(p.code for p in pieces(text) if p.is_for_the_device))
     spaceless = code.replace(" ", "")
@@ -137,6 +138,7 @@ def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
     seen = set()
     constant = [each for each in template if each[0] not in TYPES]
     constant += [("int", number, "") for number in numbers if is_edge(number)]
+    constant += [("bool", named(each), "") for each in given if "bool" in words(each)]
     unset = [name for kind, name, default in constant if not default and kind != "bool"]
     for values in sorted(_SETS, key=lambda values: sum(not _value(n, values) for n in unset)):
         constants = {
@@ -148,7 +150,7 @@ def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
         if statements in seen:
             continue
         seen.add(statements)
-        values_of = ", ".join(ELEMENT if kind in TYPES else given for kind, given, _ in template)
+        values_of = ", ".join(ELEMENT if kind in TYPES else each for kind, each, _ in template)
         called = f"{name}<{values_of}>" if template else name
         constant_names = {name for _, name in constants} | defined
         names = {_short(parameter): parameter for _, parameter in constants}

@@ -159,6 +159,12 @@ class Source:
         return re.search(r"\bmma_sync\b|\bmma\.sync\b", without_comments(self.device)) is not None
 
     @property
+    def rounded_to(self) -> Stored | None:
+        """The 16-bit type to which code for tensor cores rounds numbers; None if it rounds none."""
+        rounds = re.search(r"__float\w*2(half|bfloat16)", without_comments(self.device))
+        return STORED[rounds[1][0]] if rounds and self.uses_tensor_cores else None
+
+    @property
     def device(self) -> str:
         """The code that the launches need; all other code is removed."""
         own = {*self.scope.numbers, *self.scope.pointers} - set(kernels_of(self.text))

@@ -51,7 +51,7 @@ class Precision:
     b: Stored = FLOAT
     c: Stored = FLOAT
     uses_tf32: bool = False
-    rounded_to: Stored | None = None  # 16-bit type to which a step rounds the operands
+    rounded_to: Stored | None = None  # 16-bit type to which the code rounds the operands
     short_sums: bool = False  # sums have the digits of the 16-bit type
 
     @property
@@ -201,12 +201,11 @@ class Reading:
             raise NotSupported(f"{library.name}: adds a matrix of another type than its result")
         copies = zip(self.matrices.values(), elements, strict=True)
         short = [stored for matrix, stored in copies if matrix == WORKSPACE and stored.is_short]
+        rounded_to = next(iter(short), self.precision.rounded_to)
+        if types["A"].is_short or not types["A"].digits:
+            rounded_to = None
         precision = replace(
-            self.precision,
-            a=types["A"],
-            b=types["B"],
-            c=types["C"],
-            rounded_to=short[0] if short and not types["A"].is_short else None,
+            self.precision, a=types["A"], b=types["B"], c=types["C"], rounded_to=rounded_to
         )
         return replace(self, precision=precision)
 

@@ -48,17 +48,18 @@ def readings(source: Source) -> Iterator[Reading]:
     given = split_list(source.main.arguments)
     pairs, unused = targets(source.main, source.kernel), source.unused_factors
     ignored = {argument for argument, target in pairs if named(target) in unused}
+    roles = _roles(source)
     choices = (
         choice
-        for choice in meanings(asked, _counts(source))
+        for choice in meanings(asked, _counts(source), roles[0])
         if all(given.count(name) < 2 for name, size in choice.items() if size in EQUAL)
     )
-    for found, places in itertools.islice(itertools.product(choices, _roles(source)), _MOST):
+    for found, places in itertools.islice(itertools.product(choices, roles), _MOST):
         numbers = {name: (implied | found)[name] for name in names}
         numbers |= dict.fromkeys(ignored & set(names), FACTOR)
         sizes = {numbers[name] for name in reached & set(names)} & {*SIZES, *EQUAL}
         adds = source.reads_c or ADDEND in places.values() or "BETA" in numbers.values()
-        precision = Precision(uses_tf32=source.uses_tf32)
+        precision = Precision(uses_tf32=source.uses_tf32, rounded_to=source.rounded_to)
         is_square = len(sizes) < 2 or source.main.is_square
         reading = Reading(numbers, places, is_square, adds, precision=precision)
         if reading.has_leading_dimensions and len(source.launches) == 1 and not reading.has_addend:

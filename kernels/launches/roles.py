@@ -61,11 +61,14 @@ def letter(name: str) -> str:
 
 
 def meanings(
-    names: Sequence[str], given: Mapping[str, str] | None = None
+    names: Sequence[str],
+    given: Mapping[str, str] | None = None,
+    pointers: Mapping[str, str] | None = None,
 ) -> Iterator[dict[str, str]]:
     """Yield the possible meanings of numbers with these names, the likeliest first.
 
-    `given` are numbers that need not be sizes: a `BATCH`, or a `FACTOR`.
+    `given` are numbers that need not be sizes: a `BATCH`, or a `FACTOR`. `pointers` are matrices
+    by name, after whose letters numbers may be named.
     """
     fixed = {name: value for name in names if (value := meaning_of(name))}
     sizes = [name for name in names if name not in fixed]
@@ -74,7 +77,7 @@ def meanings(
     choices = [(sizes, fixed), (others, fixed | counts)][: 1 + bool(counts)]
     is_batch = BATCH in (given or {}).values() or len(sizes) > len(SIZES)
     for free, meant in choices[:: -1 if is_batch else 1]:
-        for sizes_of in _size_choices(free):
+        for sizes_of in _size_choices({name: size_of(name, pointers or {}) for name in free}):
             choice = {name: (meant | sizes_of)[name] for name in names}
             yield _with_strides(choice) if BATCH in choice.values() else choice
 
@@ -95,11 +98,21 @@ def meaning_of(name: str) -> str | None:
     return None
 
 
-def _size_choices(names: Sequence[str]) -> Iterator[dict[str, str]]:
+def size_of(name: str, pointers: Mapping[str, str]) -> str | None:
+    """Return the size that a name suggests: K for ``col_X`` if X is the matrix A, else None."""
+    for pointer, role in pointers.items():
+        mark = letter(pointer)
+        renamed = re.sub(rf"(?<=[a-z]){mark}$|(?<=_){mark}\b|\b{mark}(?=_)", role, name)
+        if _size(name) is None and mark not in MATRICES and _size(renamed):
+            return _size(renamed)
+    return _size(name)
+
+
+def _size_choices(size_of: Mapping[str, str | None]) -> Iterator[dict[str, str]]:
     """Yield which sizes the numbers may be: first by their names, different or the same."""
+    names, by_name = list(size_of), list(size_of.values())
     if {plain(name) for name in names} == {"m", "n", "p"}:  # A is m×n and B is n×p, in any order
         yield dict(zip(names, "MKN", strict=True))
-    by_name = [_size(name) for name in names]
     likeliest = {1: "N", 2: "KNM"}.get(len(names), SIZES)
     is_short = len(names) <= _MOST_NAMES
     possible = [likeliest if is_short or not size else [size] for size in by_name]
