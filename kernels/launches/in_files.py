@@ -30,12 +30,13 @@ from kernels.launches.pieces import (
     pieces,
     with_conditions,
 )
-from kernels.launches.roles import is_leading_dimension, size_named
+from kernels.launches.roles import FACTORS, is_leading_dimension, meaning_of, size_named
 
 # A parameter that is a number of threads, or the edge of a block.
 _EDGE = re.compile(
     r"^(?!dim3)[\w\s]*(?:block_?(?:size|dim|width|height)|thread|tile)\w*\s*(?:=|$)", re.IGNORECASE
 )
+_NEUTRAL = re.compile(r"\(?(?:float\W+)?[01](?:\.0*)?f?\)?|\w*(?:alpha|beta)\w*", re.IGNORECASE)
 # An address behind the beginning of a matrix.
 _PART = re.compile(r"\+|-(?!>)|\[\s*(?!0\s*\])")
 
@@ -267,6 +268,8 @@ def _with_size(launch: Launch, member: str, size: str) -> Launch:
 def _is_replaced(argument: str, target: str) -> bool:
     if re.search(r"[*\[]", target):
         return not re.fullmatch(r"\w+", argument)
+    if meaning_of(named(target)) in FACTORS and "float" in words(target):
+        return not _NEUTRAL.fullmatch(argument)
     return is_leading_dimension(named(target)) and size_named(argument) is not None
 
 

@@ -70,19 +70,14 @@ def conditions_of_kernels(text: str) -> list[str]:
 
     Those of compilers are defined. Conditions other than a macro's name are not known.
     """
-    inside, needed, begin = list[str](), list[str](), text[: text.find(BEGIN) + 1].count("\n")
+    begin = text[: text.find(BEGIN) + 1].count("\n")
     end = text.count("\n", 0, text.find(END)) if END in text else text.count("\n")
-    for number, line in enumerate(blanked(text).splitlines()):
-        directive = re.match(r"\s*#\s*(if|el|endif)\w*\s*(.*)", line)
-        if directive and directive[1] == "if":
-            inside.append("")
-        if directive and directive[1] == "endif":
-            del inside[-1:]
-        elif directive and inside:
-            name = re.match(r"\s*#\s*(?:if|ifdef|elif|elifdef)\s+([A-Za-z]\w*)\s*$", line)
-            inside[-1] = name[1] if name else ""
-        elif "__global__" in line and begin <= number <= end:
-            needed += filter(None, inside)
+    needed = [
+        condition
+        for line, inside in with_conditions(blanked(text))[begin : end + 1]
+        for _, condition in inside
+        if "__global__" in line and re.fullmatch(r"[A-Za-z]\w*", condition)
+    ]
     return list(dict.fromkeys(needed))
 
 

@@ -153,7 +153,7 @@ def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
         values_of = ", ".join(ELEMENT if kind in TYPES else each for kind, each, _ in template)
         called = f"{name}<{values_of}>" if template else name
         constant_names = {name for _, name in constants} | defined
-        names = {_short(parameter): parameter for _, parameter in constants}
+        names = {_short(name): name for kind, name in constants if kind != "bool"}
         edge = next(iter(names.values()), "0")
         across = names.get("bn") or _edge(code, "x", constant_names) or edge
         down = names.get("bm") or _edge(code, "y", constant_names) or edge

@@ -75,14 +75,15 @@ def blanked(text: str) -> str:
 def with_conditions(code: str) -> list[tuple[str, list[tuple[int, str]]]]:
     """Return the lines of a source, each with number and condition of every ``#if`` around it.
 
-    An ``#else`` has its own condition. A directive belongs to the branch that it begins.
+    An ``#else`` has its own condition, and ``#ifndef X`` has ``!X``. A directive belongs to the
+    branch that it begins.
     """
     lines, inside, count = [], list[tuple[int, str]](), 0
     for line in code.splitlines(keepends=True):
         directive = _CONDITION.match(line)
         if directive and directive[1].startswith("if"):
             count += 1
-            inside = [*inside, (count, directive[2])]
+            inside = [*inside, (count, "!" * (directive[1] == "ifndef") + directive[2])]
         elif directive and inside:
             number = inside[-1][0]
             branch = (number, directive[2] or f"else {number}")

@@ -9,6 +9,7 @@ from base.paths import shown
 from kernels.host_execution.compiler import NotSupported
 from kernels.launches.expression import (
     declared_names,
+    is_pointer,
     named,
     parameters,
     split_list,
@@ -123,12 +124,13 @@ def _counts(source: Source) -> dict[str, str]:
     main, numbers, counts = source.main, source.scope.numbers, dict[str, str]()
     value_of = {name: each for each in main.declarations for name in declared_names(each)}
     grid = split_list(main.configuration)[0]
-    given = value_of.get(grid, grid)
-    opening = re.search(rf"\b(?:dim3|{re.escape(grid)})\s*(?=[({{])", given)
-    inside = given[opening.end() + 1 : closing(given, opening.end()) - 1] if opening else ""
+    sizes = value_of.get(grid, grid)
+    opening = re.search(rf"\b(?:dim3|{re.escape(grid)})\s*(?=[({{])", sizes)
+    inside = sizes[opening.end() + 1 : closing(sizes, opening.end()) - 1] if opening else ""
     arguments = {*split_list(main.arguments)}
     layers = [(layer, BATCH) for layer in split_list(inside)[2:3] if not words(layer) & arguments]
-    for argument, target in [*targets(main, source.kernel), *layers]:
+    given = [(each, to) for each, to in targets(main, source.kernel) if not is_pointer(to)]
+    for argument, target in [*given, *layers]:
         code = argument if argument in numbers else value_of.get(argument, argument)
         names = [name for name in dict.fromkeys(re.findall(r"\w+", code)) if name in numbers]
         if not re.search(r"[-+/%{]", code):

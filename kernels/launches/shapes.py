@@ -12,7 +12,6 @@ LARGEST_TILE = 128
 # A fault may first show in a later iteration over K: pipelines have several stages.
 DEEP, DEEPEST, WIDE = 192, 1152, 128
 _DEEP_BATCH = 320
-Which = tuple[bool, ...]  # whether M, N and K are multiples of the tile; one for a square
 
 
 def for_guesses(edges: Sequence[int], reading: Reading) -> Shape:

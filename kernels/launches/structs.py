@@ -9,7 +9,6 @@ from kernels.launches.expression import (
     is_pointer,
     named,
     parameters,
-    split_list,
     statements,
     targets,
     words,
@@ -57,8 +56,6 @@ def members(text: str, launch: Launch, kernel: Piece | None) -> dict[str, str]:
         for statement in launch.declarations if fields else ():
             if match := re.match(rf"{argument}\s*\.\s*(\w+)\s*=\s*(.*);", statement):
                 values[match[2]] = fields.get(match[1], "")
-            elif match := re.search(rf"\b{argument}\s*=?\s*\{{(.*)\}}", statement):
-                values |= dict(zip(split_list(match[1]), fields.values(), strict=False))
     return values
 
 

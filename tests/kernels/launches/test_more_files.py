@@ -7,6 +7,7 @@ import pytest
 from kernels.host_execution.compiler import CompilerError, NotSupported, unchecked_lines
 from kernels.host_execution.limited import limited
 from kernels.launches.library import Source
+from kernels.launches.lines import verdict_line
 from kernels.launches.verdict import judge
 
 # Each block computes tiles of 16 x 16 until none is left. The sizes are only in macros.
@@ -202,3 +203,117 @@ def test_a_kernel_with_wrong_bounds_runs_only_with_bounds_checks(tmp_path, monke
     judged = judge(tmp_path / "mine.cu", BEHIND, "multiply")
     assert "is out of bounds" in str(judged.fault)
     assert modes <= {"launch", "counted"}, "others would store into memory of this process"
+
+
+ELEMENT = """
+__global__ void multiply(const float *A, const float *B, float *C, NUMBERS) {
+    const int row = blockIdx.y * 16 + threadIdx.y, column = blockIdx.x * 16 + threadIdx.x;
+    if (row >= M || column >= N) return;
+    float sum = 0;
+    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + column];
+    C[row * N + column] = alpha * sum + beta * C[row * N + column];
+}
+void call(const float *A, const float *B, float *C, int M, int N, int K) {
+    const int alpha = 1, beta = 0;
+    multiply<<<dim3(CEIL_DIV(N, 16), CEIL_DIV(M, 16)), dim3(16, 16)>>>(A, B, C, ARGUMENTS);
+}
+"""
+BATCH = """
+__global__ void multiply(const float *A, const float *B, float *C, int M, int N, int K) {
+    for (int i = threadIdx.x; i < M * N; i += blockDim.x) {
+        float sum = 0;
+        for (int k = 0; k < K; ++k)
+            sum += A[(blockIdx.x * M + i / N) * K + k] * B[(blockIdx.x * K + k) * N + i % N];
+        C[blockIdx.x * M * N + i] = sum;
+    }
+}
+void call(const float *A, const float *B, float *C, int BATCH, int M, int N, int K) {
+    multiply<<<BATCH, 128>>>(A, B, C, M, N, K);
+}
+"""
+# Each thread computes two elements; the grid has no block for fewer than two thirds of a tile.
+PAIRS = """
+#include <mma.h>
+auto constexpr M = 4096, N = 4096, K = 4096;
+float host[M * K];
+__global__ void multiply(const float *A, const float *B, float *C) {
+    const int row = blockIdx.y * 8 + threadIdx.y, column = blockIdx.x * 16 + threadIdx.x;
+    float sums[2]{0, 0};
+    for (int k = 0; k < K; ++k)
+        for (int i = 0; i < 2; ++i) sums[i] += A[row * K + k] * B[k * N + column + 8 * i];
+    for (int i = 0; i < 2; ++i) C[row * N + column + 8 * i] = sums[i];
+}
+void call(const float *A, const float *B, float *C) {
+    constexpr int WIDTH{8}, FACTOR{2};
+    dim3 block(WIDTH, WIDTH);
+    multiply<<<dim3((N + WIDTH - 1) / WIDTH / FACTOR, M / WIDTH), block>>>(A, B, C);
+}
+"""
+NAMED = """
+template <typename T> void M(T **pointer, int bytes) { *pointer = (T *)malloc(bytes); }
+__global__ void multiply(const float *X_d, const float *Y_d, float *Z_d, int row_X, int col_X,
+                         int row_Y, int col_Y, bool add) {
+    const int r = blockIdx.y * 16 + threadIdx.y, c = blockIdx.x * 16 + threadIdx.x;
+    if (r >= row_X || c >= col_Y) return;
+    float sum = add ? Z_d[0] : 0;
+    for (int k = 0; k < row_Y; ++k) sum += X_d[r * col_X + k] * Y_d[k * col_Y + c];
+    Z_d[r * col_Y + c] = sum;
+}
+"""
+ROUNDED = """
+#include <cuda_fp16.h>
+#include <mma.h>
+using namespace nvcuda;
+__global__ void multiply(const float *A, const float *B, float *C, int N) {
+    __shared__ half a[256], b[256];
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> left;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> right;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum;
+    wmma::fill_fragment(sum, 0);
+    for (int k = 0; k < N; k += 16) {
+        for (int i = threadIdx.x; i < 256; i += 32) {
+            a[i] = __float2half(A[(blockIdx.y * 16 + i / 16) * N + k + i % 16]);
+            b[i] = __float2half(B[(k + i / 16) * N + blockIdx.x * 16 + i % 16]);
+        }
+        __syncthreads();
+        wmma::load_matrix_sync(left, a, 16);
+        wmma::load_matrix_sync(right, b, 16);
+        wmma::mma_sync(sum, left, right, sum);
+        __syncthreads();
+    }
+    wmma::store_matrix_sync(C + blockIdx.y * 16 * N + blockIdx.x * 16, sum, N, wmma::mem_row_major);
+}
+"""
+SIZES = "int M, int N, int K, float alpha, float beta", "M, N, K, alpha, beta"
+
+
+def element(numbers: str = SIZES[0], arguments: str = SIZES[1]) -> str:
+    return ELEMENT.replace("NUMBERS", numbers).replace("ARGUMENTS", arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (element(), "correct"),
+        (element().replace("float alpha, float beta", "int alpha, int beta"), "correct"),
+        (element().replace("beta *", "0 *"), "wrong"),
+        (BATCH, "correct"),
+        (BATCH.replace("(blockIdx.x * K + k)", "k"), "correct with one B for all products"),
+        (BATCH.replace("(blockIdx.x * M + i / N)", "(blockIdx.x + i / N)"), "wrong"),
+        (
+            element()
+            .replace("A[row * K + k]", "A[k * M + row]")
+            .replace("row * N + c", "row + M * c"),
+            "correct for columns of A and C",
+        ),
+        (PAIRS, "correct for sizes that are multiples of 16"),
+        (PAIRS.replace("8 * i] = sums[i]", "8 * i] = sums[0]"), "wrong"),
+        (NAMED, "correct"),
+        (ROUNDED, "correct (operands rounded to half) for sizes that are multiples of 16"),
+        (ROUNDED.replace("k + i % 16]", "i % 16]"), "wrong"),
+    ],
+)
+def test_launches_of_public_files_are_understood(tmp_path, text, said):
+    judged = judge(tmp_path / "mine.cu", text, "multiply")
+    assert (verdict_line(judged) if judged.multiple else "wrong") == said
