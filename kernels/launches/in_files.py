@@ -36,7 +36,7 @@ from kernels.launches.roles import FACTORS, is_leading_dimension, meaning_of, si
 _EDGE = re.compile(
     r"^(?!dim3)[\w\s]*(?:block_?(?:size|dim|width|height)|thread|tile)\w*\s*(?:=|$)", re.IGNORECASE
 )
-_NEUTRAL = re.compile(r"\(?(?:float\W+)?[01](?:\.0*)?f?\)?|\w*(?:alpha|beta)\w*", re.IGNORECASE)
+_NEUTRAL = re.compile(r"\(?(?:float\W+)?[01](?:\.0*)?f?\)?|\W*\w*(?:alpha|beta)\w*", re.IGNORECASE)
 # An address behind the beginning of a matrix.
 _PART = re.compile(r"\+|-(?!>)|\[\s*(?!0\s*\])")
 

@@ -297,6 +297,7 @@ def element(numbers: str = SIZES[0], arguments: str = SIZES[1]) -> str:
     [
         (element(), "correct"),
         (element().replace("float alpha, float beta", "int alpha, int beta"), "correct"),
+        (element(arguments="M, N, K, 2.0f, 6.0f"), "correct"),
         (element().replace("beta *", "0 *"), "wrong"),
         (BATCH, "correct"),
         (BATCH.replace("(blockIdx.x * K + k)", "k"), "correct with one B for all products"),
