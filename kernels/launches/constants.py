@@ -74,17 +74,14 @@ def settable(text: str, launch: Launch, kernel: Piece | None) -> dict[str, str]:
     of_file = variables(text)
     names = {argument for argument, target in targets(launch, kernel) if not is_pointer(target)}
     names |= set(fixed_sizes(text, kernel).values())
-    names |= {name for name in words(kernel.text) & set(of_file) if _is_set_by_host(of_file[name])}
+    declared = {name: of_file[name].code for name in words(kernel.text) & set(of_file)}
+    names |= {n for n, each in declared.items() if re.search(r"__constant__[^={]*$", each)}
     names &= set(whole_numbers)
     if names:  # the grid may depend on the others
         in_launch = words(str(launch)) & set(whole_numbers)
         names |= {name for name in in_launch if size_named(name)}
         names -= edges_of_blocks(launch)
     return {name: whole_numbers[name] for name in sorted(names) if _is_free(text, name, launch)}
-
-
-def _is_set_by_host(variable: Piece) -> bool:
-    return "__constant__" in variable.text and not re.search(r"[={]", blanked(variable.text))
 
 
 def _whole_numbers(text: str) -> dict[str, str]:

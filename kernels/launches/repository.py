@@ -1,7 +1,6 @@
 """The CUDA sources of a file's repository; those in the nearest folders are first."""
 
 import os
-from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -40,10 +39,8 @@ def _top(folder: Path) -> Path:
 
 @lru_cache(4)
 def _below(top: Path) -> list[Path]:
-    return list(_walked(top))
-
-
-def _walked(top: Path) -> Iterator[Path]:
+    files = list[Path]()
     for folder, below, names in islice(os.walk(top), _MOST_FOLDERS):
         below[:] = sorted(name for name in below if not name.startswith("."))
-        yield from (Path(folder, name) for name in sorted(names) if name.endswith(_SUFFIXES))
+        files += (Path(folder, name) for name in sorted(names) if name.endswith(_SUFFIXES))
+    return files
