@@ -68,7 +68,8 @@ def odd_multiples(multiple: int, tile: tuple[int, int], reading: Reading) -> Seq
     if reading.is_square:
         edge = max(rows, columns)
         squares = [least, Shape.square(edge), Shape.square(edge + 2 * multiple)]
-        return squares[:2] if edge > LARGEST_TILE else squares  # one of five tiles takes too long
+        is_long = edge > max(multiple, LARGEST_TILE)  # then a square of five tiles takes too long
+        return squares[:2] if is_long else squares
     depth = odd_above(32 / multiple) * multiple
     deepest = multiple * (-(-DEEPEST // multiple) | 1)
     deep = Shape(1, lcm(multiple, tile[0]), lcm(multiple, tile[1]), deepest)
