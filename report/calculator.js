@@ -359,7 +359,7 @@
       if (!isWhole(count, 1e6)) return { fault: `The number of ${name} must be a whole number from 1 to 1000000.` };
     }
     if (streams > 1 && run.place !== "pinned") {
-      return { fault: "Copies overlap only from pinned memory; use one stream." };
+      return { fault: "Copies overlap only if all matrices are in pinned memory; choose it, or one stream." };
     }
     const [m, , k] = shape;
     if (4 * (m * k + k * n + m * n) > gpu.memory_bytes) {

@@ -188,7 +188,7 @@ def _cpu_lines(asked: Question, found: BySize | ByShape) -> Iterator[str]:
     for baseline, row in found.break_even().items():
         title = CPU_BASELINES[baseline]
         edge = "N" if asked.shape.is_square else "longest edge"
-        size = break_even_text(row, edge) if row else "not measured"
+        size = break_even_text(row, edge, asked.run.location) if row else "not measured"
         size = "at most " * (on_gpu.is_bound and size.startswith(edge)) + size
         cpu = found.on_cpu(baseline)
         if cpu is None:
@@ -258,8 +258,13 @@ def _kernel_notes(one: Answer, asked: Question) -> Iterator[str]:
         )
 
 
-def break_even_text(row: CsvRow, name: str = "N") -> str:
-    """Return a row of break_even.csv in words; `name` is the name of the size."""
+def break_even_text(row: CsvRow, name: str = "N", asked: str | None = None) -> str:
+    """Return a row of break_even.csv in words; `name` is the name of the size.
+
+    A row of another location than the `asked` one, which copies more, is a bound.
+    """
+    if asked and row.get("host_memory", asked) != asked:
+        return f"at most {break_even_text(row, name)}"
     location, least, largest = (row[name] for name in ("location", "least_n", "largest_n"))
     if location == "below":
         return f"below {name} = {least}, the smallest size measured"

@@ -219,14 +219,14 @@ def _slopes(axis: Axes, ceilings: Mapping[str, float]) -> None:
     low, high = axis.get_xlim()
     bottom, top = axis.get_ylim()
     peak = ceilings.get("fp32_flop_per_s", math.inf)
-    for at, (name, text) in enumerate(_ROOFS.items(), start=1):
+    for name, text in _ROOFS.items():
         bandwidth = ceilings.get(name, math.nan)
         ends = max(low, 1e9 * bottom / bandwidth), min(high, peak / bandwidth)
         if ends[0] < ends[1]:
             axis.plot(ends, [bandwidth * end / 1e9 for end in ends], color=INK, linewidth=1.2)
-            # Names are at different places along the roofs, because roofs may be near each other.
-            place = ends[0] * (ends[1] / ends[0]) ** (1 - at / (len(_ROOFS) + 1))
-            style.note(axis, text, (place, bandwidth * place / 1e9), (-4, 6), ha="right")
+            # The names are at the lower ends, where no kernels are.
+            start = ends[0], bandwidth * ends[0] / 1e9
+            style.note(axis, text, start, (13, 1), ha="left", va="bottom")
     axis.set(xlim=(low, high), ylim=(bottom, top))
 
 

@@ -121,7 +121,7 @@ def _measured(store: Store) -> dict[str, object]:
     for gpu, location, family in itertools.product(store["predictors"]["gpu"], LOCATIONS, FAMILIES):
         if sizes := measured_break_even(tables, gpu, location, family):
             name = "N" if family == "square" else "longest edge"
-            text = break_even_text(min(sizes, key=size_of), name)
+            text = break_even_text(min(sizes, key=size_of), name, location)
             texts[visible(f"{gpu}|{location}|{family}")] = text
     batches: dict[str, list[object]] = {}
     for row in store["throughput"].to_dict("records"):
