@@ -73,8 +73,11 @@ def _become(arguments: list[str], kept: Iterable[int], environment: dict[str, st
 
 def _start_again(arguments: list[str], kept: Iterable[int], environment: dict[str, str]) -> None:
     gc.freeze()
-    for first, last in zip([2, *sorted(kept)], [*sorted(kept), 1 << 16], strict=True):
-        os.closerange(first + 1, last)
+    # Objects of the parent may close their descriptors later, so no new file gets their numbers.
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in map(int, os.listdir("/proc/self/fd")):
+        if number > 2 and number not in {*kept, nowhere}:
+            os.dup2(nowhere, number, inheritable=False)
     sys.stdout, sys.stderr = (os.fdopen(number, "w", 1, closefd=False) for number in (1, 2))
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.default_int_handler)
