@@ -188,8 +188,8 @@ def _cpu_lines(asked: Question, found: BySize | ByShape) -> Iterator[str]:
     for baseline, row in found.break_even().items():
         title = CPU_BASELINES[baseline]
         edge = "N" if asked.shape.is_square else "longest edge"
-        size = break_even_text(row, edge, asked.run.location) if row else "not measured"
-        size = "at most " * (on_gpu.is_bound and size.startswith(edge)) + size
+        is_bound = on_gpu.is_bound or (row is not None and is_elsewhere(row, asked.run.location))
+        size = break_even_text(row, edge, is_bound) if row else "not measured"
         cpu = found.on_cpu(baseline)
         if cpu is None:
             rows.append((title, "–", "not predicted", "–", size))
@@ -258,20 +258,23 @@ def _kernel_notes(one: Answer, asked: Question) -> Iterator[str]:
         )
 
 
-def break_even_text(row: CsvRow, name: str = "N", asked: str | None = None) -> str:
+def is_elsewhere(row: CsvRow, asked: str) -> bool:
+    """Return whether a break-even row is of another location than asked, which copies more."""
+    return row.get("host_memory", asked) != asked
+
+
+def break_even_text(row: CsvRow, name: str = "N", is_bound: bool = False) -> str:
     """Return a row of break_even.csv in words; `name` is the name of the size.
 
-    A row of another location than the `asked` one, which copies more, is a bound.
+    `is_bound`: the row is of runs that copy more than asked, so the size is an upper bound.
     """
-    if asked and row.get("host_memory", asked) != asked:
-        return f"at most {break_even_text(row, name)}"
     location, least, largest = (row[name] for name in ("location", "least_n", "largest_n"))
     if location == "below":
         return f"below {name} = {least}, the smallest size measured"
     if location == "above":
         return f"above {name} = {largest}, the largest size measured"
     low, high = (float(row[name] or "nan") for name in ("n_low", "n_high"))
-    text = f"{name} = {float(row['n']):.0f}"
+    text = f"{'at most ' * is_bound}{name} = {float(row['n']):.0f}"
     if math.isnan(low) or math.isnan(high):
         return text
     ends = (f"{low:.0f}" if low else f"below {least}"), f"{high:.0f}"

@@ -18,7 +18,7 @@ from analysis.data.cells import whole
 from analysis.data.devices import Device
 from analysis.data.store import Store
 from analysis.decide import surfaces
-from analysis.decide.advise import MODES, break_even_text, largest_n
+from analysis.decide.advise import MODES, break_even_text, is_elsewhere, largest_n
 from analysis.decide.lookup import PARTS, WIDEST, named
 from analysis.decide.questions import (
     BATCH,
@@ -121,7 +121,8 @@ def _measured(store: Store) -> dict[str, object]:
     for gpu, location, family in itertools.product(store["predictors"]["gpu"], LOCATIONS, FAMILIES):
         if sizes := measured_break_even(tables, gpu, location, family):
             name = "N" if family == "square" else "longest edge"
-            text = break_even_text(min(sizes, key=size_of), name, location)
+            row = min(sizes, key=size_of)
+            text = break_even_text(row, name, is_elsewhere(row, location))
             texts[visible(f"{gpu}|{location}|{family}")] = text
     batches: dict[str, list[object]] = {}
     for row in store["throughput"].to_dict("records"):

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.data import recordings as data
 from analysis.decide import surface_tables
-from analysis.decide.advise import advise
+from analysis.decide.advise import advise, break_even_text, is_elsewhere
 from analysis.decide.questions import ByShape, Question, measured_break_even, size_of
 from analysis.decide.surfaces import Run, Surfaces, break_even_row, limits
 from analysis.stats import between
@@ -258,3 +258,13 @@ def test_a_question_for_one_arithmetic_excludes_implementations_with_another(tab
     )
     cpu = [found.on_cpu("best").time.time_s for found in (one, two)]
     assert cpu[1] == 2 * cpu[0]
+
+
+def test_a_break_even_size_of_runs_that_copy_more_is_called_a_bound():
+    row = {"host_memory": "pinned", "location": "measured", "least_n": "16", "largest_n": "4096"}
+    row |= {"n": "161", "n_low": "132", "n_high": "711"}
+    assert is_elsewhere(row, "resident")
+    assert not is_elsewhere(row, "pinned")
+    assert break_even_text(row, is_bound=True) == "at most N = 161 (132 to 711)"
+    above = row | {"location": "above"}
+    assert break_even_text(above, is_bound=True).startswith("above N = 4096")
