@@ -139,6 +139,40 @@ def _refuse_others(library: Library, reading: Reading, shape: Shape, fault: Faul
         raise NotSupported(f"{name}: an element of A or B reaches one element of C")
 
 
+def equal_sizes(judged: Judged) -> str:
+    """Return for which equal sizes a wrong kernel is correct, and if its grid is the cause, or "".
+
+    A program for square matrices may exchange the axes of its grid without a visible error.
+    """
+    source, reading, fault, shape = judged.source, judged.reading, judged.fault, judged.shapes[0]
+    edge = lcm(shape.m, shape.n)
+    if not fault or fault.outcome in (*_OF_THREADS, Outcome.LONG):
+        return ""
+    if reading.is_square or reading.is_batched or edge > _LARGEST_MULTIPLE:
+        return ""
+    trial = Trial(source.library("counted"), reading)
+    unequal = (Shape(1, edge, 2 * edge, shape.k), Shape(1, 2 * edge, edge, shape.k))
+    failed = next((each for each in unequal if trial.fault(each, 1)), None)
+    if failed and (sizes := _equal_sizes(trial, edge, shape.k)):
+        launched = configured(source, trial.library, reading, failed)
+        x, y, z = launched.grid
+        is_turned = trial.fault(failed, 1, geometry=((y, x, z), launched.block)) is None
+        cause = ", because the launch exchanges x and y of the grid" if is_turned else ""
+        return f"; it is correct for {sizes}{cause}"
+    return ""
+
+
+def _equal_sizes(trial: Trial, edge: int, depth: int) -> str:
+    """Return in words for which equal sizes a launch is correct, tried at an edge; else ""."""
+    for sizes, more in (("M = N", depth - edge or ANY), ("M = N = K", 0)):
+        whole, partial = (Shape(1, size, size, size + more) for size in (edge, edge + 1))
+        if trial.fault(whole, 2) is None:
+            is_padded = _wrong_rows(trial, whole) is not None
+            tiles = " in whole tiles" if trial.fault(partial, 3) else ""
+            return sizes + tiles + " without padding" * is_padded
+    return ""
+
+
 def _for_large_multiples(source: Source, library: Library, judged: Judged) -> Judged | None:
     """Return the verdict on a kernel that is wrong at small sizes, but may need large multiples.
 

@@ -10,7 +10,7 @@ from base.paths import shown
 from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.compiler import CompilerError, NotSupported, unchecked_lines
 from kernels.host_execution.limited import LimitReached, cpu_clock, limited
-from kernels.launches.checks import Judged, at_large_sizes
+from kernels.launches.checks import Judged, at_large_sizes, equal_sizes
 from kernels.launches.doubts import unsaid
 from kernels.launches.expression import Launch, written
 from kernels.launches.in_files import launches, of_file
@@ -127,7 +127,10 @@ def verdict_on(path: Path, text: str, name: str, option: str | None, end: float)
     if doubt or verdict.defined:
         how = f"{doubt or ', '.join(verdict.defined)}: write a launch for all sizes, by --launch"
         raise NotSupported(f"{verdict.fault}; {how}")
-    raise KernelFault(f"{verdict.fault}; launched as {written(verdict.source.steps)}")
+    sizes = ""
+    with suppress(LimitReached):
+        sizes = limited(partial(equal_sizes, verdict), max(0.0, end - cpu_clock()), MEMORY_BYTES)
+    raise KernelFault(f"{verdict.fault}{sizes}; launched as {written(verdict.source.steps)}")
 
 
 def _limited(end: float, path: Path, text: str, name: str, option: str | None) -> Judged:

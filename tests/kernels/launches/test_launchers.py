@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from base.errors import StudyError
+from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.launches.device import for_the_device
 from kernels.launches.guessed import unknown
@@ -488,6 +489,24 @@ def test_a_fault_names_the_file_and_line_of_the_kernel(tmp_path):
     files = {"mine.cu": f'#include "side.cuh"\n{CALLED}', "side.cuh": f"// Above.\n{kernel}"}
     text = "\n".join(judged(repository(tmp_path, files)))
     assert "at other sizes: side.cuh:8: tiled, block" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("(N + 7) / 8, (M", "(M + 7) / 8, (N", "for M = N, because the launch exchanges x and y"),
+        ("(N + 7) / 8, (M", "(M + 7) / 8, (M", "for M = N; launched"),
+        ("right[i * N", "right[i * K", "for M = N = K; launched"),
+        (*ADDS_ONE, r"\(at size \S+\); launched"),
+    ],
+)
+def test_a_fault_says_if_the_kernel_is_correct_for_equal_sizes(tmp_path, before, after, reason):
+    text = PLAIN + CALLED
+    assert before in text
+    path = repository(tmp_path, {"tiled.cu": text.replace(before, after)})
+    with pytest.raises(KernelFault, match=reason):
+        list(judged(path))
 
 
 @pytest.mark.exhaustive
