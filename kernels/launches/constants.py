@@ -13,13 +13,11 @@ from kernels.launches.expression import (
     declared_names,
     edges_of_blocks,
     is_pointer,
-    named,
-    parameters,
     targets,
     without_names,
     words,
 )
-from kernels.launches.pieces import Piece, blanked, pieces
+from kernels.launches.pieces import Piece, blanked, named, pieces
 from kernels.launches.roles import size_named
 
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\(?)[ \t]*(.*)$", re.MULTILINE)
@@ -62,14 +60,12 @@ def variables(text: str) -> dict[str, Piece]:
     }
 
 
-def settable(text: str, launch: Launch, kernel: Piece | None) -> dict[str, str]:
+def settable(text: str, launch: Launch, kernel: Piece) -> dict[str, str]:
     """Return the constants that a product sets to its sizes, with their types.
 
     These constants are arguments of a launch, or sizes of a kernel without such arguments, or sizes
     that a program copies to constant memory.
     """
-    if kernel is None:
-        return {}
     whole_numbers = _whole_numbers(text)
     of_file = variables(text)
     names = {argument for argument, target in targets(launch, kernel) if not is_pointer(target)}
@@ -157,14 +153,14 @@ def _with_counts(text: str, names: Iterable[str]) -> str:
     return text
 
 
-def fixed_sizes(text: str, kernel: Piece | None) -> dict[str, str]:
+def fixed_sizes(text: str, kernel: Piece) -> dict[str, str]:
     """Return the macros and constants that stand for M, N and K in a kernel without such arguments.
 
     If one name stands for all three sizes, it means N. If the kernel names only N and K, the
     constant for M has the name of N with the letter replaced.
     """
-    numbers = [each for each in parameters(kernel) if not is_pointer(each)]
-    if kernel is None or any(size_named(named(each)) for each in numbers):
+    numbers = [each for each in kernel.parameters if not is_pointer(each)]
+    if any(size_named(named(each)) for each in numbers):
         return {}
     code, defined = kernel.code, macros(text, "")
     reached = _through_macros(text, sorted(words(code) & defined, key=code.index))

@@ -6,7 +6,7 @@ from pathlib import Path
 from kernels.host_execution.compiler import SOURCE_NAME, CompilerError
 from kernels.launches.expression import declared_names
 from kernels.launches.includes import enabled, read
-from kernels.launches.pieces import Piece, function_name, pieces
+from kernels.launches.pieces import Piece, pieces
 from kernels.launches.repository import MOST_BYTES, sources
 
 _MOST_FILES = 1000  # that are searched, the nearest first
@@ -59,7 +59,7 @@ def _defines(piece: Piece, name: str, is_called: bool) -> bool:
         return macro is not None and bool(macro[1] or not is_called)
     if piece.is_function or is_called:
         is_for_the_device = piece.is_for_the_device or re.match(r"\s*[A-Z_]{3}", piece.head)
-        return function_name(piece) == name and bool(is_for_the_device)
+        return piece.name == name and bool(is_for_the_device)
     kind = (
         rf"\busing\s+{name}\s*=|\btypedef\b[^;]*\b{name}\s*;|\b(?:struct|enum)\s+{name}\b[^;]*\{{"
     )

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
 from kernels.launches.expression import words
-from kernels.launches.pieces import Piece, function_name, pieces
+from kernels.launches.pieces import Piece, pieces
 
 OF_THE_HOST = re.compile(
     r"\b(?:cuda[A-Z]\w*|cublas\w*|thrust::\w+|"
@@ -72,7 +72,7 @@ def _is_needed(piece: Piece, needed: set[str], functions: set[str], on_device: b
     outside = re.sub(r"\{.*\}", " ", code, flags=re.DOTALL)  # of a type with methods
     if piece.is_function or "(" in outside.partition("=")[0]:
         is_usable = on_device or not OF_THE_HOST.search(code)
-        return is_usable and function_name(piece) in {*functions, None}
+        return is_usable and piece.name in {*functions, ""}
     if "__device__" not in code and "__constant__" not in code and OF_THE_HOST.search(code):
         return False
     return bool(_names(code) & needed)

@@ -12,10 +12,11 @@ import numpy as np
 from base.errors import StudyError
 from kernels.catalog.source import without_comments
 from kernels.launches.checks import Judged
-from kernels.launches.expression import COUNTS, MALLOC, named, targets, words
+from kernels.launches.expression import COUNTS, MALLOC, targets, words
 from kernels.launches.in_files import of_file
 from kernels.launches.infer import is_edge
 from kernels.launches.library import Source
+from kernels.launches.pieces import named
 from kernels.launches.reading import Operands
 from kernels.launches.readings import sets_c
 from kernels.launches.roles import SIZES, is_count, meaning_of, size_named, size_of

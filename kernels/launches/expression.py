@@ -14,20 +14,15 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from kernels.launches.pieces import Piece, blanked, closing, function_name
+from kernels.launches.pieces import NOTHING, OUTER, Piece, blanked, closing, named, split_list
 
 MALLOC, MEMSET = "cudaMalloc", "cudaMemset"
 _OF_MEMORY = re.compile(rf"\b({MALLOC}|{MEMSET})(?:Async|Managed)?\s*(?:<[\w\s]*>)?\s*\(")
 _BEFORE_POINTER = re.compile(
     r"\s*(?:\(\s*void\s*\*+\s*\)\s*|\w+_cast\s*<[^>]*>\s*\(\s*)?&?\s*\(?\s*(\w+)[\s)]*"
 )
-# Arguments of a template, which may contain brackets.
-_PARENTHESES = r"\((?:[^()]|\([^()]*\))*\)"
-_INNER = rf"(?:[^<>(){{}};]|{_PARENTHESES})*"
-_OUTER = rf"(?:[^<>(){{}};]|{_PARENTHESES}|<{_INNER}(?:<{_INNER}>{_INNER})*>)*"
-_TEMPLATE = re.compile(rf"\btemplate\s*<({_OUTER})>")
 _LAUNCH = re.compile(
-    rf"([A-Za-z_][\w:]*(?:\s*<{_OUTER}>)?)\s*<\s?<\s?<((?!\s*<)[^;]*?)>\s?>\s?>\s*\("
+    rf"([A-Za-z_][\w:]*(?:\s*<{OUTER}>)?)\s*<\s?<\s?<((?!\s*<)[^;]*?)>\s?>\s?>\s*\("
 )
 _QUALIFIERS = (
     "static|constexpr|const|unsigned|signed|auto|typename|inline|extern|volatile|"
@@ -63,7 +58,7 @@ class Launch:
     file: str = ""
     unknown: str = ""
     is_square: bool = False
-    enclosing: Piece | None = field(default=None, compare=False)
+    enclosing: Piece = field(default=NOTHING, compare=False)
 
     @property
     def name(self) -> str:
@@ -260,60 +255,11 @@ def edges_of_blocks(launch: Launch) -> set[str]:
     return set(edges) - words(launch.arguments)
 
 
-def parameters(function: Piece | None) -> list[str]:
-    """Return the declaration of each parameter of a function; none without a function."""
-    name = function_name(function) if function else None
-    if function is None or name is None:
-        return []
-    header = function.head
-    begin = re.search(rf"\b{re.escape(name)}\s*\(", header)
-    if not begin:
-        return []
-    return split_list(header[begin.end() : closing(header, begin.end() - 1) - 1])
-
-
-def targets(launch: Launch, kernel: Piece | None) -> list[tuple[str, str]]:
+def targets(launch: Launch, kernel: Piece) -> list[tuple[str, str]]:
     """Return each argument of a launch with the declaration of the parameter that gets it."""
-    return list(zip(split_list(launch.arguments), parameters(kernel), strict=False))
+    return list(zip(split_list(launch.arguments), kernel.parameters, strict=False))
 
 
 def is_pointer(parameter: str) -> bool:
     """Return whether the declaration of a parameter is that of a pointer."""
     return bool(re.search(r"[*\[]", parameter))
-
-
-def template_parameters(piece: Piece) -> list[tuple[str, str, str]]:
-    """Return type, name and default (or "") of each parameter of a function's template."""
-    template = _TEMPLATE.search(piece.head)
-    parts = []
-    for parameter in split_list(template[1]) if template else ():
-        declared, _, default = parameter.partition("=")
-        name = named(declared)
-        kind = re.sub(rf"\bconst\b|\b{name}\b(?=\W*$)", "", declared)
-        parts.append((" ".join(kind.split()), name, default.strip()))
-    return parts
-
-
-def split_list(code: str) -> list[str]:
-    """Split a list at its commas outside brackets."""
-    parts, begin, place, angles = [], 0, 0, 0
-    while place < len(code):
-        character = code[place]
-        if character in "([{":
-            place = closing(code, place)
-            continue
-        if code[place : place + 2] == "<<":  # the operator of a shift
-            place += 2
-            continue
-        angles += {"<": 1, ">": -1}.get(character, 0)
-        if character == "," and angles <= 0:
-            parts.append(code[begin:place])
-            begin = place + 1
-        place += 1
-    return [" ".join(part.split()) for part in [*parts, code[begin:]] if part.strip()]
-
-
-def named(parameter: str) -> str:
-    """Return the name in the declaration of a parameter."""
-    identifiers: Sequence[str] = re.findall(r"[A-Za-z_]\w*", parameter.split("=")[0])
-    return identifiers[-1] if identifiers else ""

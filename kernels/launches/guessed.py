@@ -12,7 +12,7 @@ from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.launches.checks import LARGE_SHAPE, Judged, check, configured
 from kernels.launches.device import for_the_device
 from kernels.launches.doubts import unsaid
-from kernels.launches.expression import Launch, named, parameters, template_parameters
+from kernels.launches.expression import Launch
 from kernels.launches.infer import (
     TYPES,
     Geometry,
@@ -23,7 +23,7 @@ from kernels.launches.infer import (
     number_parameters,
 )
 from kernels.launches.library import Library, Source
-from kernels.launches.pieces import Piece, kernels_of
+from kernels.launches.pieces import Piece, kernels_of, named
 from kernels.launches.readings import readings
 from kernels.launches.roles import is_number_name
 from kernels.launches.shapes import WIDE, for_guesses
@@ -70,7 +70,7 @@ def by_guesses(
         return likeliest
     if refused and (of_file or example is None):
         raise refused
-    arguments = ", ".join(named(each) for each in parameters(kernel))
+    arguments = ", ".join(named(each) for each in kernel.parameters)
     grid = "dim3(CEIL_DIV(N, 16), CEIL_DIV(M, 16)), dim3(16, 16)"
     raise NotSupported(
         f"{shown(path)}: {name}: no launch was found, and {unknown(kernel, code)}; write "
@@ -83,7 +83,7 @@ def unknown(kernel: Piece, code: str) -> str:
     strange = [each for each in number_parameters(kernel) if not is_number_name(each)]
     if strange:
         return f"the meaning of its parameter {strange[0]} is unknown"
-    template = template_parameters(kernel)
+    template = kernel.template
     constants = [given for kind, given, default in template if kind not in TYPES and not default]
     if constants:
         return f"the numbers of its template ({', '.join(constants)}) are unknown"

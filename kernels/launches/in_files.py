@@ -12,12 +12,8 @@ from kernels.launches.expression import (
     assigned,
     declared_names,
     launches_in,
-    named,
     needed,
-    parameters,
-    split_list,
     statements,
-    template_parameters,
     words,
     written,
 )
@@ -25,9 +21,10 @@ from kernels.launches.pieces import (
     Piece,
     blanked,
     closing,
-    function_name,
     kernels_of,
+    named,
     pieces,
+    split_list,
     with_conditions,
 )
 from kernels.launches.roles import FACTORS, is_leading_dimension, meaning_of, size_named
@@ -58,7 +55,7 @@ def launches(text: str) -> tuple[Launch, ...]:
         launch
         for inner in filter(_is_open, in_order)
         for piece in pieces(text)
-        if inner.enclosing and piece.is_function and piece != inner.enclosing
+        if piece.is_function and piece != inner.enclosing
         for launch in _by_function(text, piece, inner, inner.enclosing)
     ]
     return tuple(_with_kernel(each) for each in (*in_order, *called) if not _is_open(each))
@@ -84,8 +81,8 @@ def _given_numbers(text: str, function: Piece, launch: Launch) -> tuple[list[str
     They are template arguments and block edges; an edge is 32 if no call gives it. The name of such
     an edge is returned, too, else "".
     """
-    name = function_name(function) or ""
-    template, given = template_parameters(function), parameters(function)
+    name = function.name
+    template, given = function.template, function.parameters
     kinds = {each: kind for kind, each, _ in template}
     edges = [named(each) for each in given if _EDGE.search(each)]
     names, kinds = [*kinds, *map(named, given)], kinds | dict.fromkeys(edges, "int")
@@ -107,7 +104,7 @@ def _given_numbers(text: str, function: Piece, launch: Launch) -> tuple[list[str
 
 def _is_open(launch: Launch) -> bool:
     """Return whether the kernel, grid or block of a launch is a parameter of its function."""
-    given = parameters(launch.enclosing)
+    given = launch.enclosing.parameters
     sizes = {named(each) for each in given if "dim3" in words(each)}
     where = words(" ".join([launch.configuration, *launch.declarations]))
     return launch.kernel in map(named, given) or bool(sizes & where)
@@ -115,8 +112,8 @@ def _is_open(launch: Launch) -> bool:
 
 def _by_function(text: str, piece: Piece, inner: Launch, function: Piece) -> Iterator[Launch]:
     """Yield a launch for each call of a function whose launch `inner` uses its parameters."""
-    code, name = piece.code, function_name(function) or ""
-    targets = parameters(function)
+    code, name = piece.code, function.name
+    targets = function.parameters
     for call in re.finditer(rf"\b{name}\s*(?:<[^;(){{}}]*>\s*)?\(", code[len(piece.header) :]):
         begin = len(piece.header) + call.end() - 1
         given = split_list(code[begin + 1 : closing(code, begin) - 1])
@@ -184,7 +181,7 @@ def _before(piece: Piece, place: int) -> list[str]:
         return []
     body = piece.code[piece.body - piece.begin + 1 : place]
     before = statements(_without_other_branches(body))
-    kinds = {named(each): each.partition("=")[0] for each in parameters(piece)}
+    kinds = {named(each): each.partition("=")[0] for each in piece.parameters}
     for number, statement in enumerate(before):
         name, value = assigned(statement)
         if value and name in kinds and name not in words(value):  # a parameter gets another value
@@ -206,7 +203,7 @@ def _with_call(text: str, statement: str) -> str:
     """
     call = re.search(r"=\s*(\w+)\s*\(\s*\)\s*;$", statement)
     for piece in pieces(text) if call else ():
-        if call and piece.is_function and function_name(piece) == call[1]:
+        if call and piece.is_function and piece.name == call[1]:
             returned = list(re.finditer(r"\breturn\b([^;]*);", piece.code))
             if len(returned) == 1 and OF_THE_HOST.search(piece.code):
                 inside = needed(_before(piece, returned[0].start()), Launch("", "", returned[0][1]))
@@ -238,7 +235,7 @@ def _with_plain_arguments(launch: Launch, kernel: Piece) -> Launch:
     the name of that, too, because it may be larger. A member of an object, such as ``A.rows``,
     becomes the size that gets it.
     """
-    targets = parameters(kernel)
+    targets = kernel.parameters
     for argument, target in zip(split_list(launch.arguments), targets, strict=False):
         if re.fullmatch(r"\w+(?:\.|->)\w+(?:\(\))?", argument) and size_named(named(target)):
             launch = _with_size(launch, argument, named(target))

@@ -9,15 +9,8 @@ from dataclasses import dataclass
 
 from kernels.catalog.variant import MAX_THREADS
 from kernels.launches.constants import macros
-from kernels.launches.expression import (
-    Launch,
-    named,
-    parameters,
-    split_list,
-    template_parameters,
-    words,
-)
-from kernels.launches.pieces import Piece, closing, pieces
+from kernels.launches.expression import Launch, words
+from kernels.launches.pieces import Piece, closing, named, pieces, split_list
 from kernels.launches.roles import ELEMENT, SIZES, is_number_name
 from kernels.launches.structs import arguments_of
 
@@ -122,17 +115,17 @@ def is_edge(name: str) -> bool:
 
 def number_parameters(kernel: Piece) -> list[str]:
     """Return the names of a kernel's parameters that are numbers."""
-    return [named(each) for each in parameters(kernel) if not re.search(r"[*\[&]", each)]
+    return [named(each) for each in kernel.parameters if not re.search(r"[*\[&]", each)]
 
 
 def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
     """Yield guessed launches of a kernel, the likeliest first; `text` is the code that it needs."""
-    given = parameters(kernel)
+    given = kernel.parameters
     arguments, structures = arguments_of(text, kernel)
     code = _with_indices(" ".join(p.code for p in pieces(text) if p.is_for_the_device))
     spaceless = code.replace(" ", "")
     uses_y = ("blockIdx.y" in spaceless, "threadIdx.y" in spaceless)
-    template = template_parameters(kernel)
+    template = kernel.template
     shared = _DYNAMIC_SHARED if has_dynamic_shared(code) else ""
     numbers, defined = number_parameters(kernel), macros(text, text)
     seen = set()

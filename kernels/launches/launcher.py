@@ -4,10 +4,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernels.launches.expression import parameters
 from kernels.launches.in_files import launches
 from kernels.launches.includes import BEGIN, END, read, with_includes_of
-from kernels.launches.pieces import Piece, blanked, function_name, kernels_of, pieces
+from kernels.launches.pieces import Piece, blanked, kernels_of, pieces
 from kernels.launches.repository import MOST_BYTES, sources
 
 _UNIMPORTANT = {"const", "__restrict__", "__restrict", "restrict"}
@@ -54,11 +53,11 @@ def _declares(text: str, name: str, kernel: Piece) -> bool:
     return any(
         _types(piece) == _types(kernel)
         for piece in pieces(text)
-        if "__global__" in piece.head and piece.body is None and function_name(piece) == name
+        if "__global__" in piece.head and piece.body is None and piece.name == name
     )
 
 
 def _types(kernel: Piece) -> list[str]:
     """Return the first word of each parameter of a kernel that distinguishes its type."""
-    given = [re.findall(r"\w+", each) for each in parameters(kernel)]
+    given = [re.findall(r"\w+", each) for each in kernel.parameters]
     return [next((word for word in each if word not in _UNIMPORTANT), "") for each in given]

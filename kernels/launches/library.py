@@ -30,19 +30,9 @@ from kernels.host_execution.compiler import (
 from kernels.launches.constants import fixed_sizes, with_variables
 from kernels.launches.definitions import unknown_in
 from kernels.launches.device import for_the_device
-from kernels.launches.expression import (
-    MALLOC,
-    Launch,
-    is_pointer,
-    main_of,
-    named,
-    needed,
-    parameters,
-    words,
-    written,
-)
+from kernels.launches.expression import MALLOC, Launch, is_pointer, main_of, needed, words, written
 from kernels.launches.includes import without_includes
-from kernels.launches.pieces import Piece, declarations, kernels_of
+from kernels.launches.pieces import NOTHING, Piece, declarations, kernels_of, named
 from kernels.launches.roles import FACTORS, letter, meaning_of
 from kernels.launches.shim import Scope, code, memset, scope_of
 from kernels.products.elements import FLOAT, STORED, Stored
@@ -94,9 +84,9 @@ class Source:
         return main_of(self.steps)
 
     @property
-    def kernel(self) -> Piece | None:
+    def kernel(self) -> Piece:
         """The kernel that multiplies, as a piece of the file."""
-        return kernels_of(self.text).get(self.name)
+        return kernels_of(self.text)[self.name]
 
     @property
     def launches(self) -> list[Launch]:
@@ -107,21 +97,19 @@ class Source:
     def reads_c(self) -> bool:
         """Whether a kernel has a factor for C, and may therefore read C."""
         kernels = kernels_of(self.text)
-        return any(has_beta(kernels.get(step.name)) for step in self.steps)
+        return any(has_beta(kernels.get(step.name, NOTHING)) for step in self.steps)
 
     @property
     def unused_factors(self) -> list[str]:
         """The kernel's alpha and beta, if it takes but uses neither of them."""
-        names = [] if self.kernel is None else [*map(named, parameters(self.kernel))]
-        used = words(self.kernel.code[len(self.kernel.header) :]) if self.kernel else set()
+        names = map(named, self.kernel.parameters)
+        used = words(self.kernel.code[len(self.kernel.header) :])
         factors = [name for name in names if meaning_of(name) in FACTORS]
         return [] if used & set(factors) else factors
 
     @property
     def constants_of_kernel(self) -> set[str]:
         """The constants of the file that the multiplying kernel uses, and that a product sets."""
-        if self.kernel is None:
-            return set()
         sizes = fixed_sizes(self.text, self.kernel).values()
         return (words(self.kernel.text) | set(sizes)) & set(self.scope.constants)
 
@@ -214,13 +202,13 @@ class Source:
 
 def may_add(kernel: Piece) -> bool:
     """Return whether a kernel of four matrices may add one, judged by its parameters' names."""
-    letters = {letter(named(each)) for each in parameters(kernel) if is_pointer(each)}
+    letters = {letter(named(each)) for each in kernel.parameters if is_pointer(each)}
     return has_beta(kernel) or letters == set("ABCD")
 
 
-def has_beta(kernel: Piece | None) -> bool:
+def has_beta(kernel: Piece) -> bool:
     """Return whether a kernel has a factor for the matrix that it adds."""
-    return any(meaning_of(named(each)) == "BETA" for each in parameters(kernel))
+    return any(meaning_of(named(each)) == "BETA" for each in kernel.parameters)
 
 
 class Library(Kernel):

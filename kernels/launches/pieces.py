@@ -5,7 +5,7 @@ code of the host can be removed from code for the device.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -25,6 +25,12 @@ _NAMED_POINTER = re.compile(r"\busing\s+(\w+)\s*=\s*([\w\s:]+?)\s*\*\s*;")
 _ON_DEVICE = re.compile(
     r"\b(?:__device__|__global__|__shared__|constexpr|consteval|__constant__)\b"
 )
+
+# Arguments of a template, which may contain brackets.
+_PARENTHESES = r"\((?:[^()]|\([^()]*\))*\)"
+_INNER = rf"(?:[^<>(){{}};]|{_PARENTHESES})*"
+OUTER = rf"(?:[^<>(){{}};]|{_PARENTHESES}|<{_INNER}(?:<{_INNER}>{_INNER})*>)*"
+_TEMPLATE = re.compile(rf"\btemplate\s*<({OUTER})>")
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,35 @@ class Piece:
     def is_for_the_device(self) -> bool:
         """Whether the piece is code that a GPU can execute."""
         return _ON_DEVICE.search(self.head) is not None
+
+    @cached_property
+    def name(self) -> str:
+        """The name of the function that it defines or declares; "" without one."""
+        header = re.sub(r"\btemplate\s*<\s*>", "", _without_attributes(self.head))
+        name = re.search(r"([A-Za-z_]\w*)\s*(?:<[^()]*>)?\s*\(", header)
+        return name[1] if name else ""
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        """The declaration of each parameter of a function; none without a function."""
+        begin = re.search(rf"\b{self.name}\s*\(", self.head) if self.name else None
+        end = begin.end() if begin else 0
+        return tuple(split_list(self.head[end : closing(self.head, end - 1) - 1]) if begin else ())
+
+    @cached_property
+    def template(self) -> list[tuple[str, str, str]]:
+        """Type, name and default (or "") of each parameter of a function's template."""
+        given = _TEMPLATE.search(self.head)
+        parts = []
+        for parameter in split_list(given[1]) if given else ():
+            declared, _, default = parameter.partition("=")
+            name = named(declared)
+            kind = re.sub(rf"\bconst\b|\b{name}\b(?=\W*$)", "", declared)
+            parts.append((" ".join(kind.split()), name, default.strip()))
+        return parts
+
+
+NOTHING = Piece("", 0, 0)  # instead of a function that is not in the file
 
 
 def blanked(text: str) -> str:
@@ -160,6 +195,31 @@ def closing(code: str, place: int) -> int:
     return len(code)
 
 
+def split_list(code: str) -> list[str]:
+    """Split a list at its commas outside brackets."""
+    parts, begin, place, angles = [], 0, 0, 0
+    while place < len(code):
+        character = code[place]
+        if character in "([{":
+            place = closing(code, place)
+            continue
+        if code[place : place + 2] == "<<":  # the operator of a shift
+            place += 2
+            continue
+        angles += {"<": 1, ">": -1}.get(character, 0)
+        if character == "," and angles <= 0:
+            parts.append(code[begin:place])
+            begin = place + 1
+        place += 1
+    return [" ".join(part.split()) for part in [*parts, code[begin:]] if part.strip()]
+
+
+def named(parameter: str) -> str:
+    """Return the name in the declaration of a parameter."""
+    identifiers: Sequence[str] = re.findall(r"[A-Za-z_]\w*", parameter.split("=")[0])
+    return identifiers[-1] if identifiers else ""
+
+
 def declarations(text: str) -> str:
     """Return code for the device with kernels as declarations only; functions of the host stay."""
     for piece in reversed(list(pieces(text))):
@@ -172,21 +232,12 @@ def declarations(text: str) -> str:
     return text
 
 
-@lru_cache(1 << 14)
-def function_name(piece: Piece) -> str | None:
-    """Return the name of the function that a piece defines or declares."""
-    header = re.sub(r"\btemplate\s*<\s*>", "", _without_attributes(piece.head))
-    name = re.search(r"([A-Za-z_]\w*)\s*(?:<[^()]*>)?\s*\(", header)
-    return name[1] if name else None
-
-
 def kernels_of(text: str) -> dict[str, Piece]:
     """Return the kernels that a source defines by name, except specialisations of templates."""
     kernels = dict[str, Piece]()
     for piece in pieces(text):
-        name = function_name(piece)
-        if name and piece.is_function and "__global__" in piece.head:
-            kernels.setdefault(name, piece)
+        if piece.name and piece.is_function and "__global__" in piece.head:
+            kernels.setdefault(piece.name, piece)
     return kernels
 
 

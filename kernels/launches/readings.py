@@ -7,17 +7,9 @@ from dataclasses import replace
 
 from base.paths import shown
 from kernels.host_execution.compiler import NotSupported
-from kernels.launches.expression import (
-    declared_names,
-    is_pointer,
-    named,
-    parameters,
-    split_list,
-    targets,
-    words,
-)
+from kernels.launches.expression import declared_names, is_pointer, targets, words
 from kernels.launches.library import Source
-from kernels.launches.pieces import closing
+from kernels.launches.pieces import closing, named, split_list
 from kernels.launches.reading import C_BEFORE, LAYOUTS, Precision, Reading
 from kernels.launches.roles import (
     ADDEND,
@@ -87,8 +79,8 @@ def sets_c(source: Source, reading: Reading) -> bool:
     function = source.main.enclosing
     c = "|".join(name for name, role in reading.matrices.items() if role == "C")
     sets = rf"\b(?:\w*Memcpy\w*|\w*fill\w*)\s*\(\s*(?:{c})\b|\b(?:{c})\s*\[[^]]*\]\s*="
-    is_given = c in map(named, parameters(function))
-    return function is not None and (is_given or re.search(sets, function.code) is not None)
+    is_given = c in map(named, function.parameters)
+    return is_given or re.search(sets, function.code) is not None
 
 
 def _roles(source: Source) -> list[dict[str, str]]:

@@ -9,18 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from kernels.launches.expression import (
-    MALLOC,
-    MEMSET,
-    Launch,
-    is_pointer,
-    named,
-    split_list,
-    targets,
-    words,
-)
+from kernels.launches.expression import MALLOC, MEMSET, Launch, is_pointer, targets, words
 from kernels.launches.in_files import of_file
-from kernels.launches.pieces import Piece, closing, kernels_of
+from kernels.launches.pieces import NOTHING, Piece, closing, kernels_of, named, split_list
 from kernels.launches.roles import MATRICES, letter, meaning_of, plain
 
 Steps = tuple[Launch, ...]
@@ -59,7 +50,7 @@ def _is_complete(steps: Sequence[Launch], kernels: dict[str, Piece]) -> bool:
 def _in_code(steps: Sequence[Launch], kernels: dict[str, Piece]) -> Iterator[Steps]:
     """Yield products of several steps in the functions of the host."""
     mallocs = [step for step in steps if step.name == MALLOC]
-    by_function = groupby(steps, key=lambda step: step.enclosing and step.enclosing.begin)
+    by_function = groupby(steps, key=lambda step: step.enclosing.begin)
     for launched in (list(group) for _, group in by_function):
         for place, last in enumerate(launched):
             if last.is_of_memory:
@@ -137,9 +128,7 @@ def _flow(step: Launch, kernels: dict[str, Piece]) -> dict[str, tuple[bool, bool
     given = split_list(step.arguments)
     if step.name == MEMSET:
         return {given[0]: (False, True)}
-    kernel = kernels.get(step.name)
-    if step.name == MALLOC or kernel is None:
-        return {}
+    kernel = kernels.get(step.name, NOTHING)
     pairs = [
         (argument, parameter)
         for argument, parameter in targets(step, kernel)

@@ -15,15 +15,11 @@ from kernels.launches.expression import (
     declared_names,
     edges_of_blocks,
     main_of,
-    named,
-    parameters,
-    split_list,
     targets,
-    template_parameters,
     without_names,
     words,
 )
-from kernels.launches.pieces import Piece, blanked, function_name, kernels_of
+from kernels.launches.pieces import NOTHING, Piece, blanked, kernels_of, named, split_list
 from kernels.launches.roles import (
     ELEMENT,
     ELEMENT_TYPES,
@@ -97,9 +93,9 @@ def _scope_of(text: str, launch: Launch) -> Scope:
     types = {name: kind for name, kind in _types(launch).items() if name not in declared}
     text_of = " ".join([launch.kernel, launch.configuration, launch.arguments])
     needed = words(re.sub(r"::\s*\w+", "", " ".join([text_of, *launch.declarations])))
-    kernel = kernels_of(text).get(launch.name)
+    kernel = kernels_of(text).get(launch.name, NOTHING)
     constants = settable(text, launch, kernel)
-    given = parameters(kernel)
+    given = kernel.parameters
     hidden = {named(each) for each in given if size_named(named(each))} & set(variables(text))
     outside = (macros(text, str(launch)) | set(kernels_of(text))) - set(constants) - hidden
     needed |= set(constants)
@@ -124,7 +120,7 @@ def _scope_of(text: str, launch: Launch) -> Scope:
             continue
         elif _MATRIX.search(target) or "*" in kind:
             constant = "const " if re.search(r"\bconst\b[^*]*[*\[]", target) else ""
-            is_open = kernel is None or template_parameters(kernel)
+            is_open = kernel is NOTHING or kernel.template
             pointers[name] = constant + (kind if "*" in kind and is_open else _type(target) or kind)
         elif meaning_of(name) in FACTORS and COUNTS.search(kind) and _FLOATING.search(target):
             numbers[name] = _type(target)  # the kernel's factor may be any number
@@ -160,7 +156,7 @@ def _sizes(launch: Launch, declared: Mapping[str, str], by_argument: Mapping[str
 
 def _types(launch: Launch) -> dict[str, str]:
     """Return the types of the enclosing function's parameters, by name."""
-    given = parameters(launch.enclosing)
+    given = launch.enclosing.parameters
     return {named(each): _type(each) for each in given if named(each) not in ("argc", "argv")}
 
 
@@ -172,12 +168,12 @@ def _type(parameter: str) -> str:
     return " ".join(_QUALIFIERS.sub(" ", before).split())
 
 
-def _template_types(text: str, *functions: Piece | None) -> dict[str, str]:
+def _template_types(text: str, *functions: Piece) -> dict[str, str]:
     """Return the type for each type parameter of templates: float, unless calls give another."""
     types = {}
-    for function in filter(None, functions):
-        given = _given_types(text, function_name(function) or "")
-        for place, (kind, name, _) in enumerate(template_parameters(function)):
+    for function in functions:
+        given = _given_types(text, function.name)
+        for place, (kind, name, _) in enumerate(function.template):
             calls = [call[place] for call in given if len(call) > place]
             if kind in ("typename", "class") and (calls or name not in types):
                 types[name] = ELEMENT if ELEMENT in calls or not calls else calls[0]
@@ -192,8 +188,8 @@ def _given_types(text: str, name: str) -> list[list[str]]:
 
 def _instance(text: str, step: Launch) -> str:
     """Return a kernel with the template arguments that a compiler would deduce."""
-    kernel = kernels_of(text).get(step.name)
-    template = template_parameters(kernel) if kernel and "<" not in step.kernel else []
+    kernel = kernels_of(text).get(step.name, NOTHING)
+    template = kernel.template if "<" not in step.kernel else []
     given = targets(step, kernel)[::-1]
     deduced = {_type(target).rstrip(" *"): argument for argument, target in given}
     names = [name for _, name, default in template if not default or name in deduced]
@@ -258,7 +254,7 @@ def code(text: str, steps: Sequence[Launch], scope: Scope) -> str:
     body = "\n    ".join(lines)
     namespaces = "".join(dict.fromkeys(_using(blanked(text))))
     main = main_of(steps)
-    sizes = fixed_sizes(text, kernels_of(text).get(main.name))
+    sizes = fixed_sizes(text, kernels_of(text).get(main.name, NOTHING))
     if any(size_named(name) for name in scope.constants):
         sizes = {}
     fixed = ", ".join(f"(unsigned)({sizes.get(size, sizes.get('N', 0))})" for size in "MNK")

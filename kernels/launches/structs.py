@@ -7,13 +7,11 @@ from kernels.launches.expression import (
     Launch,
     declarations_in,
     is_pointer,
-    named,
-    parameters,
     statements,
     targets,
     words,
 )
-from kernels.launches.pieces import Piece, pieces
+from kernels.launches.pieces import Piece, named, pieces
 from kernels.launches.roles import SIZES, is_bias, matrices, meaning_of, plain
 
 _STRUCTURE = re.compile(r"\b(?:struct|class)\b\s*(\w*)[^{;]*\{(.*)\}\s*(\w*)\s*;", re.DOTALL)
@@ -24,7 +22,7 @@ _SIZES = {"A": ("M", "K"), "B": ("K", "N"), "C": ("M", "N")}
 
 def arguments_of(text: str, kernel: Piece) -> tuple[str, tuple[str, ...]]:
     """Return the arguments for a kernel, and statements that declare those that are structures."""
-    given = parameters(kernel)
+    given = kernel.parameters
     fields = {parameter: _fields(text, parameter) for parameter in given}
     structures = {
         named(each): each for each in given if " ".join(fields[each].values()).count("*") == 1
@@ -48,7 +46,7 @@ def arguments_of(text: str, kernel: Piece) -> tuple[str, tuple[str, ...]]:
     return ", ".join(names), tuple(declared)
 
 
-def members(text: str, launch: Launch, kernel: Piece | None) -> dict[str, str]:
+def members(text: str, launch: Launch, kernel: Piece) -> dict[str, str]:
     """Return what each value in the structures of a launch means, by the fields that get them."""
     values = dict[str, str]()
     for argument, target in targets(launch, kernel):
@@ -61,9 +59,8 @@ def members(text: str, launch: Launch, kernel: Piece | None) -> dict[str, str]:
 
 def matrix_count(text: str, kernel: Piece) -> int:
     """Return how many parameters of a kernel, or fields of them, can be matrices."""
-    given = parameters(kernel)
-    given += [field for parameter in given for field in _fields(text, parameter).values()]
-    names = [named(each) for each in given if is_pointer(each)]
+    fields = [field for each in kernel.parameters for field in _fields(text, each).values()]
+    names = [named(each) for each in (*kernel.parameters, *fields) if is_pointer(each)]
     return sum(not meaning_of(each) and not is_bias(each) for each in names)
 
 

@@ -13,18 +13,12 @@ from kernels.launches.checks import Judged, check, configured, tile_of
 from kernels.launches.definitions import with_definition
 from kernels.launches.device import for_the_device
 from kernels.launches.doubts import UNTYPED, lack, unsaid
-from kernels.launches.expression import (
-    Launch,
-    main_of,
-    parameters,
-    split_list,
-    written,
-)
+from kernels.launches.expression import Launch, main_of, written
 from kernels.launches.guessed import by_guesses
 from kernels.launches.in_files import of_file
 from kernels.launches.launcher import own
 from kernels.launches.library import Source, may_add
-from kernels.launches.pieces import kernels_of
+from kernels.launches.pieces import kernels_of, split_list
 from kernels.launches.readings import readings
 from kernels.launches.roles import MATRICES
 from kernels.launches.sequences import Steps, sequences
@@ -120,7 +114,7 @@ def _judge(path: Path, text: str, name: str, option: str | None) -> Judged:
     A launch that is found in the file may be for one size only, so that it does not grow with the
     matrices. Unless its blocks loop, a launch is then guessed, as for a file without one.
     """
-    for parameter in parameters(kernels_of(text)[name]):
+    for parameter in kernels_of(text)[name].parameters:
         if re.search(r"\(\s*\*|\]\s*\[|\*[\s\w]*\*", parameter):
             raise NotSupported(
                 f"{shown(path)}: {name}: its parameter {parameter} is a pointer to rows; replace "

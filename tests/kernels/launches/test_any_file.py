@@ -14,7 +14,6 @@ from kernels.launches.accesses import counted
 from kernels.launches.checks import at_large_sizes
 from kernels.launches.constants import settable
 from kernels.launches.device import for_the_device
-from kernels.launches.expression import template_parameters
 from kernels.launches.in_files import launches, of_file
 from kernels.launches.includes import enabled, read, with_includes
 from kernels.launches.infer import geometries, guesses
@@ -422,7 +421,7 @@ def test_sizes_with_unusual_names_are_tried_in_every_order() -> None:
 def test_template_arguments_of_a_kernel_are_inferred() -> None:
     text = "template <typename T, const int BM = (1 > 0), class U = Pair<int, int>, bool Y>\n"
     piece = kernels_of(text + "__global__ void f() {}")["f"]
-    assert template_parameters(piece) == [
+    assert piece.template == [
         ("typename", "T", ""),
         ("int", "BM", "(1 > 0)"),
         ("class", "U", "Pair<int, int>"),
