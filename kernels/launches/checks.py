@@ -5,9 +5,6 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import lcm, prod
 
-import numpy as np
-
-from kernels.host_execution.binding import Configured
 from kernels.host_execution.compiler import NotSupported
 from kernels.launches.expression import COUNTS
 from kernels.launches.infer import Geometry
@@ -72,11 +69,6 @@ class Judged:
         return LAYOUTS[self.reading.layout]
 
 
-def configured(source: Source, library: Library, reading: Reading, shape: Shape) -> Configured:
-    """Return the configuration of a launch for matrices of a shape; nothing is run."""
-    return library.multiplies(reading.values(shape), [0] * len(source.scope.pointers))
-
-
 def check(
     source: Source, library: Library, is_declared: bool = False, geometry: Geometry | None = None
 ) -> Judged | None:
@@ -92,8 +84,8 @@ def check(
     fixed = library.fixed_shape()
     tried = [each.typed(library) for each in readings(source)]
     for reading in tried:  # the list grows in the loop
-        edges = (1, 1) if fixed else tile_of(library, source, reading)
-        if edges is None and not (is_declared or _is_per_product(source, library, reading)):
+        edges = (1, 1) if fixed else tile_of(Trial(library, reading))
+        if edges is None and not (is_declared or _is_per_product(Trial(library, reading))):
             continue
         tile = edges or (ANY, ANY)
         whole = fixed or whole_tiles(tile, reading)
@@ -154,7 +146,7 @@ def equal_sizes(judged: Judged) -> str:
     unequal = (Shape(1, edge, 2 * edge, shape.k), Shape(1, 2 * edge, edge, shape.k))
     failed = next((each for each in unequal if trial.fault(each, 1)), None)
     if failed and (sizes := _equal_sizes(trial, edge, shape.k)):
-        launched = configured(source, trial.library, reading, failed)
+        launched = trial.configured(failed)
         x, y, z = launched.grid
         is_turned = trial.fault(failed, 1, geometry=((y, x, z), launched.block)) is None
         cause = ", because the launch exchanges x and y of the grid" if is_turned else ""
@@ -189,7 +181,7 @@ def _for_large_multiples(source: Source, library: Library, judged: Judged) -> Ju
         wide, least = (Shape(1, edge, n * edge, depth) for n in (2, 1))
         if reading.is_square:
             wide = least = Shape.square(edge)
-        launched = configured(source, library, reading, wide)
+        launched = Trial(library, reading).configured(wide)
         if judged.is_fixed or prod(launched.grid) * prod(launched.block) > _MOST_THREADS // 8:
             return None
         # Bounds are checked first, because without checks a wrong kernel stores into other memory.
@@ -218,31 +210,28 @@ def _fault_of_loops(
         blocks = [-(-size // 3) for size in geometry.blocks(shape.m, shape.n)]
         return trial.fault(shape, 2, geometry=(blocks, geometry.block))
     shape = shape if trial.reading.is_square else replace(shape, k=ANY)
-    launched = configured(source, trial.library, trial.reading, shape)
+    launched = trial.configured(shape)
     blocks = [min(size, 2) for size in launched.grid]
     fault = trial.fault(shape, 2, geometry=(blocks, launched.block))
     is_certain = fault and fault.outcome in _OF_THREADS
     return fault if is_certain or (source.takes_any_grid and not tile) else None
 
 
-def _is_per_product(source: Source, library: Library, reading: Reading) -> bool:
+def _is_per_product(trial: Trial) -> bool:
     """Return whether a grid grows with the number of products in a batch."""
     square = Shape.square(ANY)
-    several = configured(source, library, reading, replace(square, batch=2))
-    return several.grid != configured(source, library, reading, square).grid
+    return trial.configured(replace(square, batch=2)).grid != trial.configured(square).grid
 
 
-def tile_of(library: Library, source: Source, reading: Reading) -> tuple[int, int] | None:
+def tile_of(trial: Trial) -> tuple[int, int] | None:
     """Return rows and columns of C per block, found from the growth of the grid; None without."""
 
     def blocks(m: int, n: int) -> int:
-        shape = Shape(1, m, n, LARGE_SHAPE)
-        launched = configured(source, library, reading, shape)
-        return int(np.prod([float(size) for size in launched.grid]))
+        return prod(trial.configured(Shape(1, m, n, LARGE_SHAPE)).grid)
 
     base = blocks(LARGE_SHAPE, LARGE_SHAPE)
     grows = blocks(2 * LARGE_SHAPE, LARGE_SHAPE) > base, blocks(LARGE_SHAPE, 2 * LARGE_SHAPE) > base
-    if reading.is_square:
+    if trial.reading.is_square:
         if blocks(2 * LARGE_SHAPE, 2 * LARGE_SHAPE) <= base:
             return None
         edge = _first_growth(lambda n: blocks(n, n))
@@ -377,7 +366,7 @@ def _many_blocks(judged: Judged, library: Library, is_small: bool) -> Shape:
         edge = -(-LARGE_EDGE // multiple) * multiple
         return Shape(1, edge, 4 * edge, depth)
     shape = Shape(1, rows * prime_from(min(19, _SMALL_EDGE / rows)), wide, depth)
-    launched = configured(judged.source, library, reading, shape)
+    launched = Trial(library, reading).configured(shape)
     if prod(launched.grid) * prod(launched.block) <= _MOST_THREADS:
         return shape
     return replace(shape, m=rows * 3)

@@ -9,7 +9,7 @@ from base.errors import StudyError
 from base.paths import shown
 from kernels.catalog.source import without_comments
 from kernels.host_execution.compiler import CompilerError, NotSupported
-from kernels.launches.checks import LARGE_SHAPE, Judged, check, configured
+from kernels.launches.checks import LARGE_SHAPE, Judged, check
 from kernels.launches.device import for_the_device
 from kernels.launches.doubts import unsaid
 from kernels.launches.expression import Launch
@@ -63,7 +63,7 @@ def by_guesses(
             return replace(judged, is_guessed=True)
         if judged and is_sure and not (unsaid(judged) or probe.has_open_types):
             likeliest = likeliest or judged
-            if not guess.declarations:
+            if not guess.probe.declarations:
                 return judged
         example = example or launch
     if likeliest:
@@ -106,7 +106,7 @@ def _fitting(
     is_divided = False
     for reading in tried:
         small, large = (
-            configured(probe, library, reading, Shape.square(size)) for size in (WIDE, LARGE_SHAPE)
+            Trial(library, reading).configured(Shape.square(size)) for size in (WIDE, LARGE_SHAPE)
         )
         # A size that depends on the matrices is not an edge of a tile; it is unknown.
         x, y = (s if s == edge else 0 for s, edge in zip(small.grid[:2], large.grid, strict=False))
@@ -123,9 +123,9 @@ def _fitting(
                     return geometry, reading.numbers, True
     assert best is not None
     # Other template arguments would need another number of threads.
-    has_numbers = any(each.startswith("constexpr") for each in guess.declarations)
+    has_numbers = any(each.startswith("constexpr") for each in guess.probe.declarations)
     is_by_blocks = takes_any_block and best[0] is not Outcome.SPARSE
-    is_sure = (is_divided or is_by_blocks) and not guess.declarations
+    is_sure = (is_divided or is_by_blocks) and not guess.probe.declarations
     # With more shared memory than a guess has, another number of threads might be right.
     is_short = bool(guess.shared) and best[0] in (Outcome.OUTSIDE, Outcome.FAULTY)
     is_crowded = best[0] is Outcome.CROWDED or is_short

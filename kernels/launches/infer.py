@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernels.catalog.variant import MAX_THREADS
 from kernels.launches.constants import macros
@@ -55,12 +55,9 @@ class Guess:
     has these sizes, and its block has launch bounds, if there are any.
     """
 
-    kernel: str
-    arguments: str
-    declarations: tuple[str, ...]
     probe: Launch
     uses_y: tuple[bool, bool]  # whether the kernel uses blockIdx.y, and threadIdx.y
-    shared: str = ""  # bytes of dynamic shared memory, after a comma
+    shared: str  # bytes of dynamic shared memory, after a comma; else ""
 
     def launch(self, geometry: "Geometry", numbers: Mapping[str, str]) -> Launch:
         """Return the launch as a person would write it; `numbers` says what each number means.
@@ -68,12 +65,11 @@ class Guess:
         If the kernel and the grid name sizes M or N differently, the names are those of the grid.
         """
         where = f"{_dim3(geometry.texts)}, {_dim3([*map(str, geometry.block)])}{self.shared}"
-        arguments = self.arguments
+        arguments = split_list(self.probe.arguments)
         if any(name in SIZES and numbers[name] != name for name in numbers):
             sizes = {name: size for name, size in numbers.items() if size in SIZES}
-            given = [sizes.get(each, each) for each in split_list(arguments)]
-            arguments = ", ".join(given)
-        return Launch(self.kernel, where, arguments, self.declarations)
+            arguments = [sizes.get(each, each) for each in arguments]
+        return replace(self.probe, configuration=where, arguments=", ".join(arguments))
 
 
 @dataclass(frozen=True)
@@ -152,7 +148,7 @@ def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
         down = names.get("bm") or _edge(code, "y", constant_names) or edge
         configuration = f"dim3({across}, {down}), dim3({_launch_bounds(kernel) or 0}){shared}"
         probe = Launch(called, configuration, arguments, statements)
-        yield Guess(called, arguments, statements, probe, uses_y, shared)
+        yield Guess(probe, uses_y, shared)
 
 
 def _with_indices(code: str) -> str:

@@ -28,11 +28,12 @@ from kernels.host_execution.compiler import (
     build_kernel,
 )
 from kernels.launches.constants import fixed_sizes, with_variables
-from kernels.launches.definitions import unknown_in
 from kernels.launches.device import for_the_device
+from kernels.launches.elsewhere import unknown_in
 from kernels.launches.expression import MALLOC, Launch, is_pointer, main_of, needed, words, written
 from kernels.launches.includes import without_includes
 from kernels.launches.pieces import NOTHING, Piece, declarations, kernels_of, named
+from kernels.launches.precision import Precision
 from kernels.launches.roles import FACTORS, letter, meaning_of
 from kernels.launches.shim import Scope, code, memset, scope_of
 from kernels.products.elements import FLOAT, STORED, Stored
@@ -136,21 +137,18 @@ class Source:
         return advance or self.takes_any_grid or bool(re.search(r"=\s*atomicAdd\s*\(", code))
 
     @property
-    def uses_tf32(self) -> bool:
-        """Whether the code rounds operands to TF32, judged by names of CUDA or PTX."""
+    def precision(self) -> Precision:
+        """What the code rounds, judged by names of CUDA or PTX; its types are still unknown.
+
+        Code for tensor cores may round operands to TF32, or numbers to a 16-bit type.
+        """
         code = without_comments(self.device)
-        return re.search(r"__float_to_tf32|precision::tf32|\.tf32\b", code) is not None
-
-    @property
-    def uses_tensor_cores(self) -> bool:
-        """Whether the code multiplies fragments or uses PTX's mma instructions."""
-        return re.search(r"\bmma_sync\b|\bmma\.sync\b", without_comments(self.device)) is not None
-
-    @property
-    def rounded_to(self) -> Stored | None:
-        """The 16-bit type to which code for tensor cores rounds numbers; None if it rounds none."""
-        rounds = re.search(r"__float\w*2(half|bfloat16)", without_comments(self.device))
-        return STORED[rounds[1][0]] if rounds and self.uses_tensor_cores else None
+        rounds = re.search(r"__float\w*2(half|bfloat16)", code)
+        multiplies = re.search(r"\bmma_sync\b|\bmma\.sync\b", code)
+        return Precision(
+            uses_tf32=bool(re.search(r"__float_to_tf32|precision::tf32|\.tf32\b", code)),
+            rounded_to=STORED[rounds[1][0]] if rounds and multiplies else None,
+        )
 
     @property
     def device(self) -> str:

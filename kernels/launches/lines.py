@@ -12,6 +12,7 @@ from kernels.host_execution.compiler import CompilerError, NotSupported, uncheck
 from kernels.host_execution.limited import LimitReached, cpu_clock, limited
 from kernels.launches.checks import Judged, at_large_sizes, equal_sizes
 from kernels.launches.doubts import unsaid
+from kernels.launches.elsewhere import own, with_launcher
 from kernels.launches.expression import Launch, written
 from kernels.launches.in_files import launches, of_file
 from kernels.launches.includes import (
@@ -21,7 +22,6 @@ from kernels.launches.includes import (
     with_includes,
     with_macros,
 )
-from kernels.launches.launcher import own, with_launcher
 from kernels.launches.pieces import blanked, kernels_of, with_pointers
 from kernels.launches.reading import C_BEFORE
 from kernels.launches.roles import EQUAL, SIZES

@@ -30,6 +30,7 @@ from kernels.launches.pieces import declarations
 from kernels.launches.reading import ONE, Reading
 from kernels.launches.roles import ADDEND, WORKSPACE
 from kernels.launches.shim import code
+from kernels.launches.trials import Trial
 from kernels.products.shape import Shape
 
 _BEGIN = "// The launch, for nvcc and g++."
@@ -48,8 +49,7 @@ _FOR_NVCC = (HERE / "for_nvcc.h").read_text()
 def facts_of(judged: Judged) -> LaunchFacts:
     """Return the facts of a launch, from the verdict on it."""
     source, reading, shape = judged.source, judged.reading, judged.shapes[0]
-    addresses = [0] * len(source.scope.pointers)
-    launched = source.library("launch").multiplies(reading.values(shape), addresses)
+    launched = Trial(source.library("launch"), reading).configured(shape)
     return LaunchFacts.model_validate(
         {
             "launch": written(source.steps),

@@ -14,8 +14,9 @@ import numpy as np
 from kernels.host_execution.binding import Array, KernelFault, Run
 from kernels.host_execution.compiler import NotSupported
 from kernels.launches.library import Library
+from kernels.launches.precision import FLOATS, Precision
 from kernels.launches.roles import ADDEND, BATCH, FACTOR, FACTORS, WORKSPACE
-from kernels.products.elements import FLOAT, Stored
+from kernels.products.elements import Stored
 from kernels.products.gate import Verdict, evaluate
 from kernels.products.matrices import POISON_WORD, reference_within
 from kernels.products.shape import Shape
@@ -41,58 +42,6 @@ _MOST_WORKSPACE_BYTES = 1 << 28
 LARGE, _LARGE_VALUE = 6, 1024.0  # seed for large numbers, and their limit
 _FIRST_WITH_ZEROS, _ZEROS = 3, 0.1  # first seed with zeros, and their share
 _C_ROUNDOFF = 2.0**-22  # relative roundoff of β·C
-
-
-@dataclass(frozen=True)
-class Precision:
-    """The element types of A, B and C, and which values a kernel may round."""
-
-    a: Stored = FLOAT
-    b: Stored = FLOAT
-    c: Stored = FLOAT
-    uses_tf32: bool = False
-    rounded_to: Stored | None = None  # 16-bit type to which the code rounds the operands
-    short_sums: bool = False  # sums have the digits of the 16-bit type
-
-    @property
-    def has_short(self) -> bool:
-        """Whether one of the matrices has a floating-point type of 16 bits."""
-        return any(matrix.is_short for matrix in (self.a, self.b, self.c))
-
-    @property
-    def kinds(self) -> tuple[bool, ...]:
-        """For each check of a product, whether its numbers are integers (`Operands.random`).
-
-        If rounding makes the error bound large, products of integers are checked too, because they
-        must be exact. For sums of 16 bits the bound is so large that real numbers are checked only
-        once, with the layout.
-        """
-        is_rounded = self.uses_tf32 or self.rounded_to is not None
-        return (True,) if self.short_sums else (False, True) if is_rounded else (False,)
-
-    @property
-    def roundoffs(self) -> tuple[float, float, float]:
-        """The unit roundoffs of operands, sums and the stored result.
-
-        Hardware may cut a number to TF32's 11 digits instead of rounding it. The reference is
-        computed in float64 too, so the roundoff of sums in float64 is doubled.
-        """
-        short = max(matrix.roundoff for matrix in (self.a, self.b, self.c))
-        wide = {53: 2.0**-52, 0: 0.0}.get(self.a.digits, 2.0**-24)
-        result = self.c.roundoff if self.c.is_short else 0.0
-        operands = 2.0**-10 if self.uses_tf32 else 0.0
-        if self.rounded_to:
-            operands = max(operands, self.rounded_to.roundoff)
-        return operands, short if self.short_sums else wide, result
-
-    @property
-    def note(self) -> str:
-        """What the verdict says about the precision; empty for float."""
-        types = dict.fromkeys(matrix.name for matrix in (self.a, self.b, self.c))
-        names = [*types] if list(types) != ["float"] else []
-        names += ["operands rounded to TF32"] if self.uses_tf32 else []
-        names += [f"operands rounded to {self.rounded_to.name}"] if self.rounded_to else []
-        return ", ".join([*names, *(["sums of 16 bits"] if self.short_sums else [])])
 
 
 @dataclass(frozen=True)
@@ -181,7 +130,7 @@ class Reading:
     loads_c: bool = False  # C is loaded, but the product does not depend on it
     c_before: str = ""  # the use of what the file stores in C: a key of `C_BEFORE`
     layout: Layout = ROWS
-    precision: Precision = Precision()
+    precision: Precision = FLOATS
     takes_padding: bool = False  # the launch has leading dimensions as separate numbers
     shares_b: bool = False  # all products have the same B
     padding: int = 0  # padding elements after rows of A; B has twice, C three times as many

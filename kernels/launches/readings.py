@@ -10,7 +10,7 @@ from kernels.host_execution.compiler import NotSupported
 from kernels.launches.expression import declared_names, is_pointer, targets, words
 from kernels.launches.library import Source
 from kernels.launches.pieces import closing, named, split_list
-from kernels.launches.reading import C_BEFORE, LAYOUTS, Precision, Reading
+from kernels.launches.reading import C_BEFORE, LAYOUTS, Reading
 from kernels.launches.roles import (
     ADDEND,
     BATCH,
@@ -52,9 +52,8 @@ def readings(source: Source) -> Iterator[Reading]:
         numbers |= dict.fromkeys(ignored & set(names), FACTOR)
         sizes = {numbers[name] for name in reached & set(names)} & {*SIZES, *EQUAL}
         adds = source.reads_c or ADDEND in places.values() or "BETA" in numbers.values()
-        precision = Precision(uses_tf32=source.uses_tf32, rounded_to=source.rounded_to)
         is_square = len(sizes) < 2 or source.main.is_square
-        reading = Reading(numbers, places, is_square, adds, precision=precision)
+        reading = Reading(numbers, places, is_square, adds, precision=source.precision)
         if reading.has_leading_dimensions and len(source.launches) == 1 and not reading.has_addend:
             reading = replace(reading, takes_padding=len(sizes) in (1, len(SIZES)))
         yield reading

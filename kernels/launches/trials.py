@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from kernels.host_execution.binding import KernelFault, Kind, Run
+from kernels.host_execution.binding import Configured, KernelFault, Kind, Run
 from kernels.launches.library import Library
 from kernels.launches.reading import LAYOUTS, Factors, Operands, Reading
 from kernels.products.gate import Verdict
@@ -84,6 +84,10 @@ class Trial:
 
     library: Library
     reading: Reading
+
+    def configured(self, shape: Shape) -> Configured:
+        """Return the configuration of the launch for matrices of a shape; nothing is run."""
+        return self.library.multiplies(self.reading.values(shape), [0] * len(self.reading.matrices))
 
     def fault(
         self,

@@ -9,14 +9,13 @@ from base.errors import StudyError
 from base.paths import shown
 from kernels.catalog.source import without_comments
 from kernels.host_execution.compiler import CompilerError, NotSupported
-from kernels.launches.checks import Judged, check, configured, tile_of
-from kernels.launches.definitions import with_definition
+from kernels.launches.checks import Judged, check, tile_of
 from kernels.launches.device import for_the_device
 from kernels.launches.doubts import UNTYPED, lack, unsaid
+from kernels.launches.elsewhere import own, with_definition
 from kernels.launches.expression import Launch, main_of, written
 from kernels.launches.guessed import by_guesses
 from kernels.launches.in_files import of_file
-from kernels.launches.launcher import own
 from kernels.launches.library import Source, may_add
 from kernels.launches.pieces import kernels_of, split_list
 from kernels.launches.readings import readings
@@ -24,6 +23,7 @@ from kernels.launches.roles import MATRICES
 from kernels.launches.sequences import Steps, sequences
 from kernels.launches.shapes import whole_tiles
 from kernels.launches.structs import matrix_count
+from kernels.launches.trials import Trial
 
 # A kernel that multiplies loops over its sums, or lets hardware do so, or adds up products.
 _CAN_MULTIPLY = re.compile(r"\b(?:for|while|do|goto)\b|mma|atomicAdd\s*\([^;]*\*")
@@ -179,8 +179,8 @@ def _with_blocks(launch: Launch) -> Launch:
 
 
 def _has_no_blocks(judged: Judged) -> bool:
-    library = judged.source.library("counted")
-    return 0 in configured(judged.source, library, judged.reading, judged.shapes[0]).grid
+    trial = Trial(judged.source.library("counted"), judged.reading)
+    return 0 in trial.configured(judged.shapes[0]).grid
 
 
 def unjudged(path: Path, text: str, option: str | None, kernel: str | None) -> list[Judged]:
@@ -202,7 +202,7 @@ def unjudged(path: Path, text: str, option: str | None, kernel: str | None) -> l
             reading = next(readings(source)).typed(library)
         except (StudyError, StopIteration):  # another launch may compile
             continue
-        if tile := tile_of(library, source, reading):
+        if tile := tile_of(Trial(library, reading)):
             multiple, shapes = lcm(*tile), (whole_tiles(tile, reading),)
             assumed.append(Judged(source, reading, tile, multiple, shapes, None, is_checked=False))
     return assumed

@@ -238,12 +238,12 @@ def test_a_printed_launch_is_accepted_as_option_and_files_are_included(tmp_path:
         (lambda m, n: (-(-n // 48),), (checks.ANY, 48)),
     ],
 )
-def test_the_tile_of_a_block_is_found_from_the_growth_of_the_grid(monkeypatch, grid, tile) -> None:
-    def launched(source, library, reading, shape):
+def test_the_tile_of_a_block_is_found_from_the_growth_of_the_grid(grid, tile) -> None:
+    def configured(shape):
         return SimpleNamespace(grid=grid(shape.m, shape.n))
 
-    monkeypatch.setattr(checks, "configured", launched)
-    assert checks.tile_of(None, None, SimpleNamespace(is_square=False)) == tile
+    trial = SimpleNamespace(reading=SimpleNamespace(is_square=False), configured=configured)
+    assert checks.tile_of(trial) == tile
 
 
 @pytest.mark.parametrize("launch", ["other<<<1, 1>>>(A)", "no launch"])
