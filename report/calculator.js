@@ -71,19 +71,21 @@
 
   function bounds({ time, half, least = 0 }, text) {
     if (half > data.widest) return "no interval";
-    return `${text(Math.max(time * Math.exp(-half), least))} to ${text(time * Math.exp(half))}`;
+    const low = Math.max(time * Math.exp(-half), least);
+    return `${low === time ? "at most" : `${text(low)} to`} ${text(time * Math.exp(half))}`;
   }
 
   /* The highest throughput measured with an arithmetic, of which runs of kernels over long_s keep a share. */
   function limitOf(gpu, variant) {
     const [rate, share] = gpu.limits[data.tensor.includes(variant) ? 1 : 0];
-    return { rate: rate ?? Infinity, sustained: (time) => (time > data.long_s ? time / share : time) };
+    return { rate: rate ?? Infinity, share, sustained: (time) => (time > data.long_s ? time / share : time) };
   }
 
-  /* The least time of the products within this limit. */
-  function leastTime(gpu, variant, { shape: [m, n, k], run }) {
-    const limit = limitOf(gpu, variant);
-    return limit.sustained((2 * m * n * k * run.products) / limit.rate);
+  /* A predicted time of the products, raised to this limit, and the least time possible. */
+  function within(time, gpu, variant, { shape: [m, n, k], run }, isOutside) {
+    const { rate, share, sustained } = limitOf(gpu, variant);
+    const least = (2 * m * n * k * run.products) / rate;
+    return { time: Math.max(time, isOutside ? least / share : sustained(least)), least };
   }
 
   function throughput([m, n, k], time, products) {
@@ -108,6 +110,7 @@
     any:
       "Any arithmetic: strict FP32, or float32 products from three 16-bit products on tensor cores. TF32, FP16 and " +
       "BF16 are excluded.",
+    outside: "Its kernels are taken to reach at most the throughput sustained at the power limit.",
     squares: "Pipelined, staged and zero-copy runs can be faster, but are predicted for square products only.",
     products:
       "Each product is a launch of its own; batched calls were not measured. On several streams, only cuBLAS is " +
@@ -203,9 +206,10 @@
     const { shape, run } = asked;
     const [n] = shape;
     const row = fastest(table, n);
-    const ofRow = ({ time, time_half: half, gpu, variant }) => {
-      const least = gpu ? leastTime(data.gpus.find((one) => one.label === gpu), variant, asked) : 0;
-      return { time: Math.max(run.products * time, least), half, least };
+    const ofRow = (one) => {
+      const [time, gpu] = [run.products * one.time, data.gpus.find(({ label }) => label === one.gpu)];
+      const raised = gpu ? within(time, gpu, one.variant, asked, !covers(one, n)) : { time };
+      return { ...raised, half: one.time_half };
     };
     return row && {
       ...ofRow(row),
@@ -296,13 +300,15 @@
     const { shape, run, gpu } = there;
     const predicted = (other) => shapes.onGpu(one, other, run, limitOf(gpu, one.variant));
     const key = [gpu.label, one.variant, run.place, ...shape].join("|");
-    const [time, half] = (run.products === 1 && data.measured.times[key]) || [];
+    const [measured, half] = (run.products === 1 && data.measured.times[key]) || [];
+    const ofShape = measured ? { time: measured, half } : predicted(shape);
+    const outside = far(one.places[run.place], shape);
     const answer = {
-      ...(time ? { time, half } : predicted(shape)),
-      least: leastTime(gpu, one.variant, there),
+      ...ofShape,
+      ...within(ofShape.time, gpu, one.variant, there, Boolean(outside)),
       variant: one.variant,
       name: one.variant,
-      outside: far(one.places[run.place], shape),
+      outside,
     };
     return { answer, predicted, range: shapes.longestEdges(one.places[run.place]) };
   }
@@ -397,8 +403,11 @@
     const without = isInHost(run) && !hasRuns ? ", without pipelined or staged copies" : "";
     part("asked").textContent = `${size}${productsOf(run)}, ${context.title("location")}, ${arithmeticOf()}${without}`;
     part("over").textContent = context.title("baseline", baseline === "best" ? "fastest-cpu" : `cpu-${baseline}`);
-    part("break-even").textContent = (best.isBound && /^[Nl]/.test(even) ? "at most " : "") + even;
-    part("cpu-name").replaceChildren("CPU, ", ...named(cpu.name));
+    const kept = isSquare(shape) ? "" : ", at the same proportions";
+    part("break-even").textContent = (best.isBound && /^[Nl]/.test(even) ? "at most " : "") + even + kept;
+    const most = ["naive", "own", "blas"].includes(baseline) ? 1 : asked.gpu.threads;
+    const threads = /thread/.test(cpu.name) ? "" : most > 1 ? `, up to ${most} threads` : ", 1 thread";
+    part("cpu-name").replaceChildren("CPU, ", ...named(cpu.name + threads));
     part("gpu-name").replaceChildren("GPU, ", ...named(best.name));
     const lineOf = (one) =>
       `${one.name}: ${one.isBound ? "at most " : ""}${seconds(one.time)} (${bounds(one, seconds)})`;
@@ -407,7 +416,7 @@
     const others = data.gpus.filter((gpu) => gpu !== asked.gpu);
     list("notes", [
       ...(asked.arithmetic === "any" ? [NOTES.any] : []),
-      ...(best.outside ? [`GPU time extrapolated: ${best.outside}.`] : []),
+      ...(best.outside ? [`GPU time extrapolated: ${best.outside}. ${NOTES.outside}`] : []),
       ...(mark ? [`* CPU time extrapolated: ${cpu.outside}.`] : []),
       ...(mode ? [`${best.variant} ${mode}.`] : []),
       ...(isInHost(run) && !hasRuns ? [NOTES.squares] : []),

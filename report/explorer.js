@@ -275,6 +275,7 @@
     const reference = choice.over ? references(choice) : null;
     const unit_s = data.time_unit_s;
     return withFastest(rowsOf(choice), choice).flatMap((row) => {
+      const memory = choice.part === "kernel" ? "–" : row.host_memory; // a kernel-only time has no copies
       const value = (bound) => {
         const time = row[choice.part + bound];
         if (time === null) return null;
@@ -300,7 +301,7 @@
         colour: !row.isFastest ? looks.get(row.variant).colour : isCpu ? FASTEST_CPU : host.colour,
         system: isCpu ? `CPU of ${host.name}` : labels.get(row.gpu),
         line: isCpu ? `CPU, ${row.threads > 1 ? "several threads" : "one thread"}` : row.host_memory,
-        memory: isCpu ? `– (${row.threads} thread${row.threads > 1 ? "s" : ""})` : row.host_memory,
+        memory: isCpu ? `– (${row.threads} thread${row.threads > 1 ? "s" : ""})` : memory,
         shown: `${text(y)}${unit === "×" ? "" : " "}${unit}`,
         interval: low === null ? "no interval" : `${text(low)} – ${text(high)} ${unit}`,
         samples: row.samples,
@@ -478,10 +479,11 @@
     const memory = choice.memory === "both" ? "pageable and pinned" : choice.memory;
     const isShown = ["pinned", "pageable"].includes(context.value("location") ?? "pinned");
     const instead = isShown ? "" : `, as “${context.title("location")}” is not in the explorer`;
+    const place = choice.part === "kernel" ? "without copies" : `${memory} host memory${instead}`;
     const hasGpu = shown.some(({ row }) => row.gpu !== null);
     return {
       text: choice.gpus.length > 1 ? choice.gpus.map((label) => labels.get(label)).join(", ") : (one?.title ?? ""),
-      subtitle: hasGpu ? `${memory} host memory${instead}, ${fixed}` : fixed,
+      subtitle: hasGpu ? `${place}, ${fixed}` : fixed,
     };
   }
 

@@ -94,16 +94,17 @@ def _looked_up(tables: Path, asked: Question) -> tuple[BySize | ByShape, CsvRow,
     _check_memory(asked, gpu)
     if not is_answered:
         raise StudyError(
-            f"--gpu {asked.gpu!r}: {tables} has no fit for {_what(asked)}; record more sizes"
+            f"--gpu {asked.gpu!r}: {tables} has no fit for {_what(asked)}; squares in "
+            "pinned or pageable memory need several sizes, and make report STUDY=full does the rest"
         )
     return found, gpu, read
 
 
 def _check(asked: Question) -> None:
     """Raise StudyError if a product as asked cannot exist."""
-    run, edges = asked.run, {name: getattr(asked.shape, name) for name in "nmk"}
-    for name, edge in edges.items():
-        if not 1 <= edge <= LARGEST_SIZE:
+    run = asked.run
+    for name in "nmk":
+        if not 1 <= (edge := getattr(asked.shape, name)) <= LARGEST_SIZE:
             raise StudyError(
                 f"--{name} {edge} is not a matrix size of the study; use 1 to {LARGEST_SIZE}"
             )
@@ -128,13 +129,7 @@ def _check_memory(asked: Question, gpu: CsvRow) -> None:
 def _what(asked: Question) -> str:
     """Return the product of the question in words, for a message that tables lack it."""
     shape = "" if asked.shape.is_square else "this shape and "
-    return f"{shape}{_place(asked)}"
-
-
-def _place(asked: Question) -> str:
-    location = LOCATIONS[asked.run.location]
-    is_host = location.name in ("pinned", "pageable")
-    return f"{location.name} host memory" if is_host else location.title
+    return f"{shape}{LOCATIONS[asked.run.location].title}"
 
 
 def read_table(path: Path) -> list[CsvRow]:
@@ -157,8 +152,8 @@ def _lines(asked: Question, found: BySize | ByShape, gpu: CsvRow, tables: Tables
     """Yield the lines that answer the question."""
     on_gpu, shape, products = found.on_gpu, asked.shape, asked.run.products
     size = f"N = {shape.n}" if shape.is_square else f"M×K×N = {shape.m}×{shape.k}×{shape.n}"
-    label = f"{gpu['gpu_name']} ({asked.gpu})"
-    yield f"{label}, two float32 matrices, {size}, {_place(asked)}{asked.products}"
+    label, place = f"{gpu['gpu_name']} ({asked.gpu})", LOCATIONS[asked.run.location].title
+    yield f"{label}, two float32 matrices, {size}, {place}{asked.products}"
     yield ""
     for one in on_gpu:
         copies_s = asked.is_simple and _copies_s(asked, one, tables)
@@ -248,7 +243,7 @@ def _copies_s(asked: Question, one: Answer, tables: Tables) -> float | None:
 def _kernel_notes(one: Answer, asked: Question) -> Iterator[str]:
     n = asked.shape.n
     if one.extrapolated:
-        yield f"note: extrapolated: {one.extrapolated} on the GPU"
+        yield f"note: extrapolated: {one.extrapolated} on the GPU, at most at sustained speed"
     if mode := MODES.get(VARIANTS[one.variant].flow):
         yield f"note: {one.variant} {mode}"
     if asked.is_simple and square(one.variant, one.block_size, n).is_guarded:
@@ -283,6 +278,8 @@ def break_even_text(row: CsvRow, name: str = "N", is_bound: bool = False) -> str
 
 def _bounds(predicted: Prediction, text: Callable[[float], str]) -> str:
     low, high = predicted.bounds
+    if low == predicted.time_s:  # the least time possible
+        return f"at most {text(high)}"
     return f"{text(low)} to {text(high)}" if high < math.inf else "no interval"
 
 

@@ -132,7 +132,7 @@ class Runs:
         return Answer(
             one.variant,
             one.name + self.in_sequence * (products > 1),
-            within(time, asked, limit),
+            within(time, asked, limit, not one.covers(n)),
             one.parts if products == 1 else {},
             None if one.covers(n) else _outside(one, n),
             one.candidates,
@@ -140,10 +140,12 @@ class Runs:
         )
 
 
-def within(time: Prediction, asked: Question, limit: Limit | None) -> Prediction:
-    """Return a prediction for a question's products, raised to what the GPU's kernels can reach."""
-    least_s = limit.least_s(asked.run.products * asked.shape.flop) if limit else 0.0
-    return replace(time, time_s=max(time.time_s, least_s), least_s=least_s)
+def within(time: Prediction, asked: Question, limit: Limit | None, outside: bool) -> Prediction:
+    """Return a prediction raised to what kernels can reach; `outside`: only what they sustain."""
+    limit = limit or Limit()
+    kernels_s = asked.run.products * asked.shape.flop / limit.flop_per_s
+    least_s = kernels_s / limit.sustained_share if outside else float(limit.sustained_s(kernels_s))
+    return replace(time, time_s=max(time.time_s, least_s), least_s=kernels_s)
 
 
 def runs_on_gpu(asked: Question, tables: Tables) -> list[Runs]:
@@ -325,7 +327,7 @@ class ByShape:
         if (row := self._measured.get((one.variant, run.location))) and run.products == 1:
             time_s = float(row["total_s"])
             time = Prediction(time_s, math.log(float(row["total_high_s"]) / time_s))
-        time = within(time, self._asked, one.limit)
+        time = within(time, self._asked, one.limit, far is not None)
         answer = Answer(one.variant, one.variant, time, {}, far, len(self._placed))
         return self._bounding(answer, run)
 

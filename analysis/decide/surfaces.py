@@ -334,10 +334,6 @@ class Limit:
         """Return the time that kernels take back to back."""
         return np.where(np.asarray(kernels_s) > LONG_S, kernels_s / self.sustained_share, kernels_s)
 
-    def least_s(self, flop: float) -> float:
-        """Return the least time in which the kernels can do this much work."""
-        return float(self.sustained_s(flop / self.flop_per_s))
-
 
 def limits(tables: Mapping[str, Sequence[CsvRow]], gpu: str) -> dict[bool, Limit]:
     """Return the limits of a GPU: False for strict FP32, True for tensor cores."""

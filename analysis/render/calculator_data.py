@@ -59,6 +59,7 @@ def calculator_data(store: Store, measured: Sequence[Device]) -> str:
     tables = (store[name].astype(str).to_dict("records") for name in ("break_even", "choices"))
     sizes = [*break_even_sizes(*tables)]
     names = ("gpu", "host_memory", "cpu_baseline", "arithmetic")
+    threads = store["cpu_times"].groupby("recording")["threads"].max().astype(int).to_dict()
     rows = store["predicted_times"]
     pairs = rows[["variant", "block_size"]].drop_duplicates().itertuples(index=False)
     data = {
@@ -67,7 +68,7 @@ def calculator_data(store: Store, measured: Sequence[Device]) -> str:
             | {"recording": visible(gpu.recording)}
             | {"largest": largest_n(gpus.loc[gpu.label])}
             | {"limits": [_limit(one) for one in limits(texts, gpu.label).values()]}
-            | {"start": starts.get(gpu.label)}
+            | {"start": starts.get(gpu.label), "threads": threads.get(gpu.recording, 1)}
             | {"memory_bytes": int(gpus.at[gpu.label, "memory_bytes"])}
             | {"stale": [name for name, one in VARIANTS.items() if one.source in gpu.stale_sources]}
             for gpu in measured

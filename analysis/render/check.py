@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from analysis.domain import CEILINGS
+from analysis.render.numbers import LOCATION_TITLES
 from base.errors import StudyError
 from base.paths import MAKE_REPORT
 
@@ -26,7 +27,7 @@ _UNITS |= dict.fromkeys(("", "×", "times", "°C", "W", "B"), 1.0)
 _UNITS |= {"%": 0.01, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 _MACHINE = str.maketrans("−⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "--0123456789", "\u202f\u00a0")
 _NUMBER = re.compile(r"(−?[\d\u202f.]+(?:×10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?|−?∞)[\u00a0 ]?(\S*)")
-_WORDS = {"True": "yes", "False": "no", "": "–"} | CEILINGS
+_WORDS = {"True": "yes", "False": "no", "": "–"} | CEILINGS | LOCATION_TITLES
 _NOT_TEXT = ("script", "style", "svg", "form", "noscript")
 # An HTML element that names the place of its value, and an optional interval after it.
 _TRACED = re.compile(

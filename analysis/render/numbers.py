@@ -24,6 +24,7 @@ _UNSEEN = re.compile(
 )
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 ABSENT = "–"
+LOCATION_TITLES = {k: one.title for k, one in LOCATIONS.items() if k not in HOST_MEMORY}
 
 
 def visible(text: str) -> str:
@@ -127,8 +128,8 @@ def name(row: Row, column_name: str = "variant") -> Markup:
 def word(row: Row, column_name: str, tag: str = "span") -> Markup:
     """Return the text of a cell; a location other than host memory is replaced by its title."""
     text = ABSENT if row[column_name] is None else visible(str(row[column_name]))
-    if column_name == "host_memory" and text in LOCATIONS and text not in HOST_MEMORY:
-        text = LOCATIONS[text].title
+    if column_name == "host_memory":
+        text = LOCATION_TITLES.get(text, text)
     return Markup('<{0} data-at="{1}">{2}</{0}>').format(tag, _place(row, column_name), text)
 
 
@@ -165,6 +166,8 @@ def show(value: float, unit: Unit, like: float) -> str:
         # A bound has at most two more digits than its value: 10 000 next to 1.23 needs no decimals.
         wanted = unit.digits - 1 - math.floor(math.log10(abs(like * unit.factor)))
         decimals = min(wanted, decimals + 2)
+    if unit == TIMES and value != 1 and abs(value - 1) < 0.03:
+        decimals = 4  # tells a ratio from the limits of "same", 1/1.02 and 1.02, and from 1
     return _grouped(scaled, max(decimals, 0))
 
 

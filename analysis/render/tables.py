@@ -27,6 +27,7 @@ _OWNERS = (("gpu",), ("gpu_a", "gpu_b"), ("source",), ("recording",))
 _TRUTH = {True: "yes", False: "no", None: numbers.ABSENT}
 # Columns of names in a fixed-width font, and those of them that also show the GPU's mark.
 _MARKED = {"gpu", "recording", "source"}
+_TITLES = {"bound": CEILINGS, "limited_by": CEILINGS, "host_memory": numbers.LOCATION_TITLES}
 _CODE = {"variant", "after", "after_variant", "build", "architecture"} | _MARKED
 
 
@@ -217,8 +218,7 @@ def _cell(row: Row, name: str, wide: bool, unit: Unit, marks: Mapping[str, str])
         return _Cell(text, small=_bounds(row, name, unit) if wide else "", is_number=True)
     if value is None or isinstance(value, bool):
         return _Cell(_TRUTH[value])
-    of_ceilings = CEILINGS if original in ("bound", "limited_by") else {}
-    text = numbers.visible(of_ceilings.get(str(value), str(value)))
+    text = numbers.visible(_TITLES.get(original, {}).get(str(value), str(value)))
     mark = marks.get(text, "") if original in _MARKED else ""
     return _Cell(text, is_code=original in _CODE, mark=mark)
 

@@ -231,7 +231,7 @@ def test_advise_prints_time_speedups_and_break_even_size_for_any_size(run, compu
     status, out, err = run(computed, 1536)
     assert (status, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0] == "Simulated GPU (card), two float32 matrices, N = 1536, pageable host memory"
+    assert lines[0] == "Simulated GPU (card), two float32 matrices, N = 1536, pageable memory"
     times = r"([\d.]+) ms \(([\d.]+) ms to ([\d.]+) ms\)"
     first, second = (re.fullmatch(rf"(\w+): {times}, .* TFLOP/s", line) for line in lines[2:4])
     assert float(first[2]) <= float(second[2]), "the faster one of both sides is the first"
@@ -251,7 +251,7 @@ def test_advise_prints_time_speedups_and_break_even_size_for_any_size(run, compu
     assert speedup == pytest.approx(2e-11 * 1536**3 / 3.2 / (truth / 1e3), rel=0.1)
     assert "* extrapolated: N = 1536 is outside the sizes of its fit, N = 256 to 1024" in out
     assert re.findall("note: (.*) about", out) == ["the start of a process adds"]
-    assert "pinned host memory" in run(computed, 1536, "--host-memory", "pinned")[1]
+    assert "pinned memory" in run(computed, 1536, "--host-memory", "pinned")[1]
     status, out, _ = run(computed, 1)
     assert (status, out.count("not predicted  –  ")) == (0, 6), "a clamped time is no number"
     assert re.search(r"Not predicted: less than [\d.]+ µs, the shortest time measured", out)
@@ -340,7 +340,7 @@ def test_a_gpu_without_fit_or_a_missing_or_invalid_table_is_a_one_line_error(run
         path.unlink()
         fails_with(run(path.parent, 512), f"error: {path} is missing; make it with `make report`\n")
     tables = edited("predicted_times", lambda rows: rows[rows["host_memory"] != "pinned"])
-    fails_with(run(tables, 512, "--host-memory", "pinned"), "has no fit for pinned host memory")
+    fails_with(run(tables, 512, "--host-memory", "pinned"), "has no fit for pinned memory")
     assert run(tables, 512)[0] == 0
     head, *rows = (tables / "predicted_times.csv").read_text().splitlines()
     short = [row.rsplit(",", 3)[0] for row in rows]
