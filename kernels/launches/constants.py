@@ -66,8 +66,10 @@ def settable(text: str, launch: Launch, kernel: Piece) -> dict[str, str]:
     These constants are arguments of a launch, or sizes of a kernel without such arguments, or sizes
     that a program copies to constant memory.
     """
-    whole_numbers = _whole_numbers(text)
     of_file = variables(text)
+    kinds = {name: kind for name, each in of_file.items() if (kind := _kind(each))}
+    bodies = _bodies(text).items()
+    whole_numbers = {name: "int" for name, body in bodies if re.match(r"[\s(]*\w", body)} | kinds
     names = {argument for argument, target in targets(launch, kernel) if not is_pointer(target)}
     names |= set(fixed_sizes(text, kernel).values())
     declared = {name: of_file[name].code for name in words(kernel.text) & set(of_file)}
@@ -78,14 +80,6 @@ def settable(text: str, launch: Launch, kernel: Piece) -> dict[str, str]:
         names |= {name for name in in_launch if size_named(name)}
         names -= edges_of_blocks(launch)
     return {name: whole_numbers[name] for name in sorted(names) if _is_free(text, name, launch)}
-
-
-def _whole_numbers(text: str) -> dict[str, str]:
-    """Return the constants and macros that may be integers, with their types."""
-    bodies = _bodies(text)
-    numbers = {name: "int" for name, body in bodies.items() if re.match(r"[\s(]*\w", body)}
-    kinds = {name: _kind(piece) for name, piece in variables(text).items()}
-    return numbers | {name: kind for name, kind in kinds.items() if kind}
 
 
 def _kind(variable: Piece) -> str | None:

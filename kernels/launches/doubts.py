@@ -57,8 +57,11 @@ def unsaid(judged: Judged) -> str | None:
     if len(source.launches) == 1 and (argument := _for_one_size(judged)):
         return f"gets {argument}"
     # Of a launch that is not from code, only the names that the product sets are open.
-    numbers = [pair for pair in _numbers(source) if source.main.line or words(pair[0]) & set(names)]
-    given = {named(target): words(each) for each, target in numbers}
+    given = {
+        named(target): words(each)
+        for each, target in targets(source.main, source.kernel)
+        if _NUMBER.search(target) and (source.main.line or words(each) & set(names))
+    }
     passed = set[str]().union(*given.values())
     sizes = [name for name, size in names.items() if size in SIZES]
     given |= {name: set() for name in sizes if name not in passed}
@@ -74,12 +77,6 @@ def unsaid(judged: Judged) -> str | None:
     if "nothing was stored there" in fault and sets_c(source, judged.reading) and not of_step:
         return "reads a matrix that its file sets"
     return next((step.unknown for step in source.steps if step.unknown), None)
-
-
-def _numbers(source: Source) -> list[tuple[str, str]]:
-    """Return the numeric arguments of a launch, each with the parameter that gets it."""
-    pairs = targets(source.main, source.kernel)
-    return [(each, target) for each, target in pairs if _NUMBER.search(target)]
 
 
 def _for_one_size(judged: Judged) -> str | None:

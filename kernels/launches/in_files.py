@@ -27,7 +27,7 @@ from kernels.launches.pieces import (
     split_list,
     with_conditions,
 )
-from kernels.launches.roles import FACTORS, is_leading_dimension, meaning_of, size_named
+from kernels.launches.roles import FACTORS, LEADING, meaning_of, size_named
 
 # A parameter that is a number of threads, or the edge of a block.
 _EDGE = re.compile(
@@ -267,7 +267,7 @@ def _is_replaced(argument: str, target: str) -> bool:
         return not re.fullmatch(r"\w+", argument)
     if meaning_of(named(target)) in FACTORS and "float" in words(target):
         return not _NEUTRAL.fullmatch(argument)
-    return is_leading_dimension(named(target)) and size_named(argument) is not None
+    return meaning_of(named(target)) in LEADING and size_named(argument) is not None
 
 
 def of_file(text: str, option: str | None) -> list[Launch]:

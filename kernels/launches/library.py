@@ -27,7 +27,7 @@ from kernels.host_execution.compiler import (
     NotSupported,
     build_kernel,
 )
-from kernels.launches.constants import fixed_sizes, with_variables
+from kernels.launches.constants import with_variables
 from kernels.launches.device import for_the_device
 from kernels.launches.elsewhere import unknown_in
 from kernels.launches.expression import MALLOC, Launch, is_pointer, main_of, needed, words, written
@@ -107,12 +107,6 @@ class Source:
         used = words(self.kernel.code[len(self.kernel.header) :])
         factors = [name for name in names if meaning_of(name) in FACTORS]
         return [] if used & set(factors) else factors
-
-    @property
-    def constants_of_kernel(self) -> set[str]:
-        """The constants of the file that the multiplying kernel uses, and that a product sets."""
-        sizes = fixed_sizes(self.text, self.kernel).values()
-        return (words(self.kernel.text) | set(sizes)) & set(self.scope.constants)
 
     @property
     def has_open_types(self) -> bool:

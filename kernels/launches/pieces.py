@@ -154,7 +154,7 @@ def _pieces(text: str) -> Iterator[Piece]:
                 begin = place = place + 1
                 continue
             end = closing(code, place)
-            if _ends_here(code, begin, place, end):
+            if _begins_function(code[begin:place]):
                 yield Piece(text[begin:end], begin, end, place)
                 begin = place = end
                 continue
@@ -170,15 +170,12 @@ def _pieces(text: str) -> Iterator[Piece]:
         yield Piece(text[begin:], begin, len(text))
 
 
-def _ends_here(code: str, begin: int, body: int, end: int) -> bool:
-    """Return whether a block ends its piece, as it does for a function, but not for a type."""
-    return not _TYPE.search(code[begin:body]) and "=" not in _outside_brackets(code[begin:body])
-
-
-def _outside_brackets(code: str) -> str:
-    while code != (inner := re.sub(r"\([^()]*\)|<[^<>()]*>", "", code)):
-        code = inner
-    return code
+def _begins_function(head: str) -> bool:
+    """Return whether a block after this text ends its piece, as that of a type does not."""
+    outside, before = head, ""
+    while outside != before:
+        outside, before = re.sub(r"\([^()]*\)|<[^<>()]*>", "", outside), outside
+    return not _TYPE.search(head) and "=" not in outside
 
 
 def closing(code: str, place: int) -> int:

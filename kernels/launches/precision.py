@@ -17,11 +17,6 @@ class Precision:
     short_sums: bool = False  # sums have the digits of the 16-bit type
 
     @property
-    def has_short(self) -> bool:
-        """Whether one of the matrices has a floating-point type of 16 bits."""
-        return any(matrix.is_short for matrix in (self.a, self.b, self.c))
-
-    @property
     def kinds(self) -> tuple[bool, ...]:
         """For each check of a product, whether its numbers are integers (`Operands.random`).
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from base.paths import shown
 from kernels.host_execution.compiler import NotSupported
+from kernels.launches.constants import fixed_sizes
 from kernels.launches.expression import declared_names, is_pointer, targets, words
 from kernels.launches.library import Source
 from kernels.launches.pieces import closing, named, split_list
@@ -29,8 +30,10 @@ _MOST = 12  # meanings of the names that a check tries
 
 def readings(source: Source) -> Iterator[Reading]:
     """Yield the readings of a launch to check, the likeliest first."""
-    names, reached = list(source.scope.numbers), source.arguments | source.constants_of_kernel
-    given_names = source.arguments | set(source.scope.constants)
+    names, constants = list(source.scope.numbers), set(source.scope.constants)
+    of_kernel = words(source.kernel.text) | {*fixed_sizes(source.text, source.kernel).values()}
+    reached = source.arguments | (of_kernel & constants)
+    given_names = source.arguments | constants
     implied = {name: name for name in names if name in SIZES and name not in given_names}
     asked = [name for name in names if name not in implied]
     if pitches := [name for name in asked if "pitch" in name.lower()]:

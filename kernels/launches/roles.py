@@ -32,7 +32,7 @@ _SIZE_NAMES = {
     r"in(?:_?features)?",
 }
 _SQUARE = r"n|size|width|dim(?:ension)?|order|len(?:gth)?|mat(?:rix)?_?(?:size|dim|width)|edge|w|s"
-_LEADING = {
+LEADING = {
     f"LD{matrix}": rf"ld_?{matrix.lower()}|{matrix.lower()}_?ld|stride_?{matrix.lower()}"
     for matrix in "ABC"
 }
@@ -91,7 +91,7 @@ def _with_strides(choice: Mapping[str, str]) -> dict[str, str]:
 
 def meaning_of(name: str) -> str | None:
     """Return the meaning of a leading dimension, a factor or a stream; None for other names."""
-    for patterns in (_OTHERS, _LEADING):
+    for patterns in (_OTHERS, LEADING):
         for value, pattern in patterns.items():
             if re.fullmatch(pattern, plain(name)):
                 return value
@@ -126,11 +126,6 @@ def _size_choices(size_of: Mapping[str, str | None]) -> Iterator[dict[str, str]]
             yield from ({a: both, b: other} for a, b in itertools.permutations(names))
     if {*by_name} == {"N"} or len(names) == 1:
         yield dict.fromkeys(names, "N")
-
-
-def is_leading_dimension(name: str) -> bool:
-    """Return whether a number of this name is a leading dimension."""
-    return meaning_of(name) in _LEADING
 
 
 def size_named(name: str) -> str | None:

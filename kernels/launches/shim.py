@@ -172,18 +172,14 @@ def _template_types(text: str, *functions: Piece) -> dict[str, str]:
     """Return the type for each type parameter of templates: float, unless calls give another."""
     types = {}
     for function in functions:
-        given = _given_types(text, function.name)
+        call = rf"\b{re.escape(function.name)}\s*<([^;{{}}()<>]*)>\s*\("
+        matches = re.findall(call, blanked(text))
+        given = [split_list(each) for each in matches if words(each) & ELEMENT_TYPES]
         for place, (kind, name, _) in enumerate(function.template):
             calls = [call[place] for call in given if len(call) > place]
             if kind in ("typename", "class") and (calls or name not in types):
                 types[name] = ELEMENT if ELEMENT in calls or not calls else calls[0]
     return types
-
-
-def _given_types(text: str, name: str) -> list[list[str]]:
-    """Return the template arguments, in calls and instantiations, that name element types."""
-    calls = re.findall(rf"\b{re.escape(name)}\s*<([^;{{}}()<>]*)>\s*\(", blanked(text))
-    return [split_list(call) for call in calls if words(call) & ELEMENT_TYPES]
 
 
 def _instance(text: str, step: Launch) -> str:

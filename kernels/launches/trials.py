@@ -172,7 +172,8 @@ class Trial:
         is_too_large = geometry and runs[-1].useful_blocks < prod(geometry[0])
         right = Outcome.TOO_MANY if is_too_large else Outcome.RIGHT
         precision, is_fixed = self.reading.precision, self.reading.has_leading_dimensions
-        for short_sums in (False, True)[: 1 + precision.has_short]:
+        has_short = any(stored.is_short for stored in (precision.a, precision.b, precision.c))
+        for short_sums in (False, True)[: 1 + has_short]:
             allowed = replace(precision, short_sums=short_sums)
             for layout in [self.reading.layout] if is_fixed else LAYOUTS:
                 typed = replace(operands, precision=allowed)
