@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from kernels.launches.expression import (
     Launch,
-    declared_names,
+    declarations_in,
     edges_of_blocks,
     is_pointer,
     targets,
@@ -56,7 +56,7 @@ def variables(text: str) -> dict[str, Piece]:
         name: piece
         for piece in pieces(text)
         if piece.body is None and not piece.is_directive
-        for name in declared_names(" ".join(piece.code.split()))
+        for name in declarations_in(" ".join(piece.code.split()))
     }
 
 

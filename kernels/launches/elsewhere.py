@@ -6,13 +6,13 @@ from itertools import islice
 from pathlib import Path
 
 from kernels.host_execution.compiler import SOURCE_NAME, CompilerError
-from kernels.launches.expression import declared_names
+from kernels.launches.expression import declarations_in
 from kernels.launches.in_files import launches
-from kernels.launches.includes import BEGIN, END, enabled, read, with_includes_of
+from kernels.launches.includes import BEGIN, END, enabled, read, sources, with_includes_of
 from kernels.launches.pieces import Piece, blanked, kernels_of, pieces
-from kernels.launches.repository import MOST_BYTES, sources
 
 _UNIMPORTANT = {"const", "__restrict__", "__restrict", "restrict"}
+_MOST_BYTES = 1 << 18  # of a file that is searched
 _MOST_FILES = 1000  # that are searched, the nearest first
 _UNKNOWN = re.compile(
     r"‘(\w+)’ (?:(?:was not|has not been) declared|does not name a type)|"
@@ -114,12 +114,12 @@ def _defines(piece: Piece, name: str, is_called: bool) -> bool:
     )
     is_constant = re.search(r"\bconst(?:expr)?\b[^;]*=", piece.code) is not None
     return re.search(kind, piece.code) is not None or (
-        is_constant and name in declared_names(" ".join(piece.code.split()))
+        is_constant and name in declarations_in(" ".join(piece.code.split()))
     )
 
 
 def _others(path: Path) -> Iterator[tuple[Path, str]]:
     """Yield the other files of a repository with their texts, except very large ones."""
     for file in islice(sources(path), _MOST_FILES):
-        if file != path.resolve() and file.stat().st_size <= MOST_BYTES:
+        if file != path.resolve() and file.stat().st_size <= _MOST_BYTES:
             yield file, read(file)

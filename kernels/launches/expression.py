@@ -177,11 +177,6 @@ def _initialises(before: str) -> bool:
     return bool(is_name) and not re.match(r"(?:else|do|try|struct|namespace)\b", before)
 
 
-def declared_names(statement: str) -> set[str]:
-    """Return the names that a statement declares after its type."""
-    return set(declarations_in(statement))
-
-
 def declarations_in(statement: str) -> dict[str, str]:
     """Return the names that a statement declares, each with a separate declaration if possible."""
     if alias := re.match(r"using\s+(\w+)\s*=", statement):
@@ -196,7 +191,7 @@ def without_names(statement: str, names: AbstractSet[str]) -> str:
     """Return a statement without the names that it declares or sets among `names`, "" if empty."""
     if assigned(statement)[0] in names:
         return ""
-    if not declared_names(statement) & names:
+    if not declarations_in(statement).keys() & names:
         return statement
     kind, parts = declarators(statement)
     kept = [part for part in parts if _declared(part) not in names]
@@ -222,11 +217,11 @@ def declarators(statement: str) -> tuple[str, list[str]]:
 def needed(declarations: Sequence[str], launch: Launch) -> tuple[str, ...]:
     """Return the declarations and last assignments that a launch needs, in order."""
     unresolved = words(f"{launch.kernel} {launch.configuration} {launch.arguments}")
-    types = {name: each for each in declarations for name in declared_names(each)}
+    types = {name: each for each in declarations for name in declarations_in(each)}
     chosen: list[str] = []
     complete = set[str]()  # names whose last value was found
     for statement in reversed(declarations):
-        names = declared_names(statement)
+        names = declarations_in(statement).keys()
         target, value = assigned(statement)
         is_needed = target in unresolved - complete and "*" not in types.get(target, "*")
         if names & unresolved or is_needed:

@@ -10,7 +10,7 @@ from kernels.launches.device import OF_THE_HOST
 from kernels.launches.expression import (
     Launch,
     assigned,
-    declared_names,
+    declarations_in,
     launches_in,
     needed,
     statements,
@@ -94,7 +94,7 @@ def _given_numbers(text: str, function: Piece, launch: Launch) -> tuple[list[str
         call = zip(names, [*by_template, *split_list(others)], strict=False)
         values = {n: v for n, v in call if re.fullmatch(r"[\d\s*]+|true|false", v)} | values
     values = {named(each): each.partition("=")[2].strip() for each in given if "=" in each} | values
-    used = words(written([launch])).difference(*map(declared_names, launch.declarations))
+    used = words(written([launch])).difference(*map(declarations_in, launch.declarations))
     unknown = next((each for each in edges if each in used - set(values)), "")
     values = dict.fromkeys(edges, "32") | values
     return [
@@ -258,7 +258,7 @@ def _with_size(launch: Launch, member: str, size: str) -> Launch:
     member = rf"{re.escape(member)}(?!\w|\s*\()"
     texts = (launch.configuration, launch.arguments, *launch.declarations)
     where, arguments, *declared = (re.sub(member, size, text) for text in texts)
-    before = tuple(each for each in declared if size not in declared_names(each))
+    before = tuple(each for each in declared if size not in declarations_in(each))
     return replace(launch, configuration=where, arguments=arguments, declarations=before)
 
 

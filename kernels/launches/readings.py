@@ -8,7 +8,7 @@ from dataclasses import replace
 from base.paths import shown
 from kernels.host_execution.compiler import NotSupported
 from kernels.launches.constants import fixed_sizes
-from kernels.launches.expression import declared_names, is_pointer, targets, words
+from kernels.launches.expression import declarations_in, is_pointer, targets, words
 from kernels.launches.library import Source
 from kernels.launches.pieces import closing, named, split_list
 from kernels.launches.reading import C_BEFORE, LAYOUTS, Reading
@@ -116,7 +116,7 @@ def _names_of(source: Source) -> list[str]:
 def _counts(source: Source) -> dict[str, str]:
     """Return the numbers of a launch that are only factors of its arguments, or batch counts."""
     main, numbers, counts = source.main, source.scope.numbers, dict[str, str]()
-    value_of = {name: each for each in main.declarations for name in declared_names(each)}
+    value_of = {name: each for each in main.declarations for name in declarations_in(each)}
     grid = split_list(main.configuration)[0]
     sizes = value_of.get(grid, grid)
     opening = re.search(rf"\b(?:dim3|{re.escape(grid)})\s*(?=[({{])", sizes)

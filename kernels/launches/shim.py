@@ -12,7 +12,6 @@ from kernels.launches.expression import (
     MEMSET,
     Launch,
     declarations_in,
-    declared_names,
     edges_of_blocks,
     main_of,
     targets,
@@ -147,7 +146,7 @@ def _sizes(launch: Launch, declared: Mapping[str, str], by_argument: Mapping[str
     if set(SIZES) <= {name.upper() for name in (*of_caller, *declared)}:  # no others
         sizes = {name for name in sizes if name.upper() in SIZES or meaning_of(name)}
     sizes -= products | edges_of_blocks(launch)
-    beside = {n: (line, values[n]) for line in launch.declarations for n in declared_names(line)}
+    beside = {n: (line, values[n]) for line in launch.declarations for n in declarations_in(line)}
     given = {name for name, value in values.items() if _OF_CALLER.search(value)}
     equal = {beside[name] for name in sizes if values[name].isdecimal()}
     used = re.findall(r"\w+", str(launch))
