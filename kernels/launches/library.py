@@ -138,11 +138,15 @@ class Source:
         """
         code = without_comments(self.device)
         rounds = re.search(r"__float\w*2(half|bfloat16)", code)
-        multiplies = re.search(r"\bmma_sync\b|\bmma\.sync\b", code)
         return Precision(
             uses_tf32=bool(re.search(r"__float_to_tf32|precision::tf32|\.tf32\b", code)),
-            rounded_to=STORED[rounds[1][0]] if rounds and multiplies else None,
+            rounded_to=STORED[rounds[1][0]] if rounds and self.uses_tensor_cores else None,
         )
+
+    @property
+    def uses_tensor_cores(self) -> bool:
+        """Whether the code multiplies fragments or uses PTX's mma instructions."""
+        return re.search(r"\bmma_sync\b|\bmma\.sync\b", without_comments(self.device)) is not None
 
     @property
     def device(self) -> str:
