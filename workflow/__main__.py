@@ -280,7 +280,7 @@ def try_(
     gemm-study try --example
     gemm-study try mine.cu
     gemm-study try mine.cu --launch 'gemm<32><<<dim3(N / 32, M / 32), dim3(32, 32)>>>(A, B, C, N)'
-    gemm-study try mine.cu --architecture sm_90 --gpu data/recordings/h200-sxm-8
+    gemm-study try mine.cu --architecture sm_90 --gpu data/recordings/h200-sxm-9
     gemm-study try mine.cu --device 0 --size 1024 4096
     gemm-study try torch_matmul.py --device 0
     """
@@ -382,7 +382,7 @@ def compare(
     --telemetry      add clock, temperature, power and throttling of both GPUs to each row
     --csv FILE       write all comparisons to FILE, in an existing folder
 
-    gemm-study compare data/recordings/h200-sxm-5 data/recordings/h200-sxm-6
+    gemm-study compare data/recordings/h200-sxm-9 data/recordings/h200-sxm-10
     gemm-study compare A B --threshold 0.05 --csv differences.csv
     gemm-study compare A1 A2 --against B1 B2
     gemm-study compare old.json new.json --repeat base1.json base2.json base3.json

@@ -5,7 +5,7 @@ sides have the same matrices and host memory. If both have a block size, it is t
 `PAGE_BLOCK` for the tiles of source T, as on its page, otherwise `NAIVE_BLOCK`. If one side was not
 measured with this block size, both have the largest common block size. If only one side has a block
 size, or both have several tile shapes, each side has its fastest. If the predecessor was not
-measured, as in older recordings, its own predecessor is used. End-to-end runs in pieces and as
+measured, its own predecessor is used. End-to-end runs in pieces and as
 graphs have a separate table.
 """
 

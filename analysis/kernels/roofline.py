@@ -61,8 +61,8 @@ def roofline_table(
     `analysis.data.ceilings.ceilings_table`, `counts` `analysis.kernels.counts.counts_table`, `code`
     the table machine_code. share_of_units: throughput of the kernel divided by the ceiling of its
     units. bound: the largest lower bound of its time; share_of_bound: this bound divided by its
-    time; limited_by: the bound if this share is at least `LIMITED`. Unknown bounds are empty:
-    libraries have no counts, and older recordings no ceilings of caches.
+    time; limited_by: the bound if this share is at least `LIMITED`. Unknown bounds are empty, as
+    those of libraries, which have no counts.
     """
     counted = launches(counts)
     frames = []

@@ -55,7 +55,7 @@ def _fitted() -> dict[str, Between]:
     """Return the variation of each kind of time, as `python -m benchmarks.verdict_rates` prints it.
 
     It was fitted to 16 sessions of an H200 and an H100 with 12 starts: those of `data/calibration`
-    without planted work, h200-sxm-5 to -8 and h100-sxm-4 to -7.
+    without planted work, h100-sxm-4 to -7, and h200-sxm-5 to -8 of commit 858bf146.
     """
     with Path(__file__).with_name("verdict_variances.csv").open(encoding="utf-8") as lines:
         rows = [dict(row) for row in csv.DictReader(lines)]

@@ -17,7 +17,7 @@ from base.errors import StudyError
 from base.files import MANIFEST, sha256
 from base.validation import first_fault
 from measurement.recording.provenance_schema import USER_SUPPLIED, Provenance
-from measurement.recording.schema import LATER, TABLES, check_text
+from measurement.recording.schema import TABLES, check_text
 
 PROVENANCE, SAMPLES = "provenance.json", "samples.csv.gz"
 # Limit of all files, unpacked: eight times the largest recording so far.
@@ -60,8 +60,6 @@ def check_manifest(path: Path) -> None:
     size = 0
     for name in [PROVENANCE, *TABLES]:
         if name not in entries:
-            if name in LATER and not (path / name).exists():
-                continue
             raise bad(path, f"{MANIFEST} does not list {name}")
         size += check_file(path, name)
         if size > MOST_BYTES:

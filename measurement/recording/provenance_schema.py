@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
@@ -11,8 +11,6 @@ from base.validation import Section
 from study.cells import CPU
 
 FORMAT: Literal[6] = 6
-# Keys of earlier versions, which have the same value in every recording.
-_FORMER = ("kernel_timing", "stopping")
 # The folder of user-supplied sources in a recording's list of sources; the name is fixed.
 USER_SUPPLIED = "brought"
 # The clock of the host may be set during a recording.
@@ -161,7 +159,6 @@ class Phase(Section):
         "energy",
         "pieces",
         "throughput",
-        "batches",
         "neighbours",
     ]
     wall_s: Real
@@ -179,13 +176,6 @@ class Accuracy(Section):
     """When errors of products were added, on a GPU of the same model."""
 
     added_utc: Utc
-
-
-class Original(Section):
-    """The older recording that was converted to this one: its manifest's SHA-256 and its commit."""
-
-    manifest_sha256: Sha256
-    commit: Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
 
 
 class _Facts(Section):
@@ -215,17 +205,15 @@ class Configured(_Facts):
 class Provenance(Section):
     """A whole provenance.json.
 
-    `original` names the recording from which this one was converted. `simulated`: the times were
-    computed, not measured. `configuration` is the section `study` of the recorded config as plain
-    JSON. `attempts` is the number of processes that made the recording, more than one if it was
-    interrupted. `machine_start` is equal for sessions on one host since the same start of it; None:
-    unknown. `at_once`: several GPUs were measured at the same time. `texts` contains the lines of
-    the user-supplied `sources`, `imports` the versions of the packages that user-supplied calls
-    imported where they were timed.
+    `simulated`: the times were computed, not measured. `configuration` is the section `study` of
+    the recorded config as plain JSON. `attempts` is the number of processes that made the
+    recording, more than one if it was interrupted. `machine_start` is equal for sessions on one
+    host since the same start of it; None: unknown. `at_once`: several GPUs were measured at the
+    same time. `texts` contains the lines of the user-supplied `sources`, `imports` the versions of
+    the packages that user-supplied calls imported where they were timed.
     """
 
     format: Literal[6]
-    original: Original | None = None
     simulated: bool
     started_utc: Utc
     finished_utc: Utc
@@ -245,14 +233,6 @@ class Provenance(Section):
     phases: Annotated[list[Phase], Field(max_length=10_000)]
     counters: Counters | None = None
     accuracy: Accuracy | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_former(cls, facts: Any) -> Any:
-        """Return the facts without keys that were removed from the schema."""
-        if not isinstance(facts, dict):
-            return facts
-        return {name: fact for name, fact in facts.items() if name not in _FORMER}
 
     @property
     def run_s(self) -> float:

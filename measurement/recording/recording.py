@@ -50,8 +50,6 @@ from measurement.recording.files import (
 from measurement.recording.schema import (
     CELL,
     KERNEL,
-    LATER,
-    LATER_COLUMNS,
     TABLES,
     number_fault,
     one_line,
@@ -218,12 +216,9 @@ def _table_bytes(name: str, frame: pd.DataFrame | None) -> bytes:
 def _read_tables(path: Path) -> dict[str, pd.DataFrame]:
     """Read all tables of a recording; they must not exceed `MOST_BYTES` when unpacked."""
     left, frames = MOST_BYTES, {}
-    for name, types in TABLES.items():
-        if name in LATER and not (path / name).exists():
-            frames[name] = pd.DataFrame(columns=list(types)).astype(types)
-        else:
-            frames[name], size = read_table(path, name, left)
-            left -= size
+    for name in TABLES:
+        frames[name], size = read_table(path, name, left)
+        left -= size
     return frames
 
 
@@ -236,13 +231,9 @@ def read_table(path: Path, name: str, most: int) -> tuple[pd.DataFrame, int]:
     columns, kinds = FILES[name].columns, TABLES[name]
     try:
         content = _content(path / name, most)
-        lacking = LATER_COLUMNS.get(name, ())
-        if _header_fault(content, columns[: len(columns) - len(lacking)]):
-            lacking = ()
-            if problem := _header_fault(content, columns):
-                raise bad(path, f"{name} has {problem}")
-        there = {name: kind for name, kind in kinds.items() if name not in lacking}
-        frame = _numbers(content, there).reindex(columns=columns)
+        if problem := _header_fault(content, columns):
+            raise bad(path, f"{name} has {problem}")
+        frame = _numbers(content, kinds)
     except (OSError, EOFError, ValueError, zlib.error, pd.errors.ParserWarning) as error:
         said = one_line(" ".join(str(error).split()))[:_LONGEST_HEADER]
         raise bad(path, f"{name} cannot be read ({said})") from None

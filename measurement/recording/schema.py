@@ -24,9 +24,6 @@ TABLES = {
     for file in FILES.values()
 }
 
-LATER = frozenset({"throughput.csv"})  # recordings made before this file existed lack it
-LATER_COLUMNS = {"energy.csv": ("sm_clock_hz",)}  # last columns, which older recordings lack
-
 
 def text_fault(column: Declaration, text: str) -> str | None:
     """Return why a column must not contain this text; None if it may."""

@@ -197,7 +197,6 @@ def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, An
     catalogs = [*VARIANTS.values(), *cpu_reference.catalog.VARIANTS.values()]
     measured = {entry.source for entry in (*catalogs, *INSTRUMENTS) if entry.source}
     facts = {"format": FORMAT, "simulated": True, "seed": 1, "attempts": 1, "software": SOFTWARE}
-    facts["stopping"] = {"rule": "fixed by a pilot"}
     facts |= {"started_utc": "2024-01-01T00:00:00Z", "finished_utc": "2024-01-01T00:10:00Z"}
     return facts | {
         "host": host | {"caches": simulated_tables.CACHES},

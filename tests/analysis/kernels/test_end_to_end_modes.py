@@ -37,7 +37,7 @@ def test_runs_in_pieces_are_compared_with_the_previous_step_and_with_their_copie
     (row,) = table([PIECES]).to_dict("records")
     assert all(pd.isna(row[name]) for name in ("pieces", "copies_s", "over_floor"))
     assert table([PIECES | {"quantity": "kernel"}, PIECES | {"variant": "sgemm_top"}]).empty
-    sources = data.sources({"h200": read(ROOT / "data" / "recordings" / "h200-sxm-5")})
+    sources = data.sources({"h200": read(ROOT / "data" / "recordings" / "h200-sxm-9")})
     none = [frame(name, []) for name in ("machine_code", "sustained")]
     runs = end_to_end_modes_table(ladder_table(sources, *none), pieces_table(sources))
     of_top = {"sgemm_top_pieces", "sgemm_top_graph", "sgemm_mapped"}

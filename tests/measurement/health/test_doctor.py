@@ -34,7 +34,7 @@ def recorded():
 @pytest.fixture(scope="module")
 def host(recorded):
     """A recorded host of an H200, and the recordings without it."""
-    (own,) = (one for one in recorded if one.label == "h200-sxm-7")
+    (own,) = (one for one in recorded if one.label == "h200-sxm-9")
     gpu = replace(own.gpus[0], state=STATE)
     others = [one for one in recorded if one != own]
     return replace(own, gpus=(gpu,), surroundings=VIRTUAL), others
@@ -58,7 +58,7 @@ def found(machine, others):
 def test_a_recorded_host_has_no_unusual_value(host):
     assert found(*host) == {}
     verdicts = {row.verdict for row in rows(*host)}
-    assert verdicts == {"as recorded"}
+    assert verdicts == {"as recorded", "better"}, "the other H200 copies pageable memory slower"
     # Seen on an H200 after its tensor cores were measured, with every ceiling as recorded.
     assert found(sick(host[0], CAPPED), host[1]) == {}
     unknown = {"pcie_generation": None, "pcie_width": None}
@@ -124,7 +124,7 @@ def test_the_diagnosis_of_a_slow_cpu_names_possible_causes(host):
     causes = found(replace(machine, cpu=slow, surroundings=around), others)
     threads = machine.host["usable_threads"]
     assert list(causes) == [
-        f"{threads} threads reach 6.0 times the peak of one thread",
+        f"{threads} threads reach 5.6 times the peak of one thread",
         *("CPU peak, all threads", "memory bandwidth, all threads"),
     ]
     loaded = "other processes use the CPU (load 3.0)", "the control group grants 6 CPUs"
@@ -151,11 +151,11 @@ def test_an_error_names_a_wrong_folder_of_recordings(tmp_path, monkeypatch):
         in_folder(tmp_path / "broken")
 
     def read(folder):
-        return Machine(folder.name, {}, (), {}, facts={"at_once": folder.name != "h200-sxm-6"})
+        return Machine(folder.name, {}, (), {}, facts={"at_once": folder.name != "h200-sxm-10"})
 
     monkeypatch.setattr(health_machine, "recorded", read)
     labels = [one.label for one in in_folder(FOLDER)]
-    assert labels == ["h200-sxm-6"], "GPUs measured at once are no reference"
+    assert labels == ["h200-sxm-10"], "GPUs measured at once are no reference"
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from base.errors import StudyError
 from base.files import sha256
 from measurement.recording import gallery, recording
 from measurement.recording.recording import CELL, MANIFEST, TABLES, RecordingError
-from tests.support import AWAITING, ROOT, simulated
+from tests.support import AWAITING, ROOT
 from tests.support.report_data import SYSTEMS
 
 FILES = ["provenance.json", *TABLES]
@@ -259,15 +259,3 @@ def test_validate_describes_a_recording_or_names_wrong_files(measured, tmp_path,
     assert done.returncode == 2
     assert "provenance.json was altered" in done.stderr
     assert done.stderr.count("\n") == 1
-
-
-def test_an_older_recording_may_lack_only_the_clock_of_sustained_launches(tmp_path):
-    made = simulated.make_recording(tmp_path / "made", complete=True)
-    path, older = made.path / "energy.csv", made.energy.drop(columns=["sm_clock_hz", "session"])
-    older.to_csv(path, index=False, lineterminator="\n")
-    frame, _ = recording.read_table(made.path, "energy.csv", 2**20)
-    assert frame["sm_clock_hz"].isna().all()
-    assert len(frame) == len(made.energy) > 0
-    older.drop(columns="idle_power_w").to_csv(path, index=False, lineterminator="\n")
-    with pytest.raises(RecordingError, match=r"energy.csv has the columns"):
-        recording.read_table(made.path, "energy.csv", 2**20)
