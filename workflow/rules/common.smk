@@ -57,11 +57,9 @@ def recording_folders(entry):
 
 
 def recording_files_in(folder):
-    """Return the files of the recording in a folder; an older one lacks later files."""
+    """Return the files of the recording in a folder."""
     names = [recording_files.PROVENANCE, *recording_files.TABLES, recording_files.MANIFEST]
-    made = set(recording_files.files_of(Path(folder)))
-    lacking = recording_files.LATER - made if recording_files.MANIFEST in made else ()
-    return [f"{folder}/{name}" for name in names if name not in lacking]
+    return [f"{folder}/{name}" for name in names]
 
 
 def recording_options():
