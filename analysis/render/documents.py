@@ -5,9 +5,8 @@ value, for example ``ci(best, "speedup")``. In an expression, `t` reads the tabl
 and `words` is `analysis.render.words`. For the GPU in focus, `device` is its row of the table
 recordings; `strict`, `best`, `cublas`, `cublas_pinned`, `cublas_one_thread` and, with the largest
 and the smallest speedup over any baseline, `most` and `least` are rows of choices. `located` has
-the rows of locations for cuBLAS at N = 4096, by location of the data, of the first GPU that has
-such rows. `minutes` is the time of the last recording of the GPU in focus, from
-``provenance.json``.
+its rows of locations for cuBLAS at N = 4096, by location of the data. `minutes` is the time of its
+last recording, from ``provenance.json``.
 
 A mark does not begin a line, because Markdown would read the line as a block of HTML.
 """
@@ -84,15 +83,15 @@ def _environment() -> jinja2.Environment:
         "cublas_one_thread": choices.where(**cublas, cpu_baseline="one thread").first,
         "most": choices.most("speedup"),
         "least": choices.least("speedup"),
-        "located": {row["host_memory"]: row for row in _locations()},
+        "located": {row["host_memory"]: row for row in _located(labels[0])},
         "minutes": _minutes(next(gpu for gpu in configuration["gpus"] if gpu["id"] == focus)),
     }
     return environment
 
 
-def _locations() -> Rows:
-    rows = _table("locations").where(family="square", variant="cublas_sgemm", n=4096)
-    return rows.where(gpu=rows.values("gpu")[0])
+def _located(gpu: str) -> Rows:
+    square = _table("locations").where(family="square", variant="cublas_sgemm", n=4096)
+    return square.where(gpu=gpu)
 
 
 def _minutes(entry: dict[str, Any]) -> int:
