@@ -114,11 +114,29 @@
     squares: "Pipelined, staged and zero-copy runs can be faster, but are predicted for square products only.",
     products:
       "Each product is a launch of its own; batched calls were not measured. On several streams, only cuBLAS is " +
-      "predicted; “measured” marks times of batches in throughput.csv.",
+      "predicted; “measured” marks times of batches in throughput.csv, which can differ from predictions at " +
+      "other numbers of products.",
   };
 
-  const startOf = ({ start: [time, of] }) =>
-    `Starting a process adds about ${seconds(time)} (measured with ${of}).`;
+  /* The time of a new process, and whether it makes the CPU the faster one. */
+  function startOf({ start: [time, of] }, gpu, cpu) {
+    const isReversed = gpu.time < cpu.time && gpu.time + time > cpu.time;
+    const so = isReversed ? " In a new process, the CPU is therefore faster." : "";
+    return `Starting a process adds about ${seconds(time)} (measured with ${of}).${so}`;
+  }
+
+  /* Implementations that are the fastest at larger sizes, but were not measured at N. */
+  function missingAt(asked) {
+    const [n] = asked.shape;
+    return runsOnGpu(asked).flatMap((table) => {
+      const there = new Set([...at(table, n).values()].map((row) => row.variant));
+      const larger = new Map(); // the smallest of the larger sizes at which a variant is the fastest
+      const sizes = table.sizes.filter((size) => size > n).reverse();
+      for (const size of sizes) larger.set(fastest(table, size)?.variant, size);
+      const missing = [...larger].filter(([name]) => name && !there.has(name));
+      return missing.map(([name, size]) => `${name} is predicted from N = ${size} only; below, it may be faster.`);
+    });
+  }
 
   /* --- the answer --- */
 
@@ -168,7 +186,8 @@
     const [there, isStale] = [on(gpu), asked.gpu.stale.includes(variant)];
     if (!there) return `${gpu.title}: no prediction of ${name}, which was not measured there or is never the fastest.`;
     const which = isStale || gpu.stale.includes(variant) ? "perhaps another version of " : "";
-    return `${gpu.title}: ${seconds(there.time)} (${bounds(there, seconds)}) with ${which}${name}.`;
+    const time = `${seconds(there.time)} (${bounds(there, seconds)})`;
+    return `${gpu.title}: ${time} with ${which}${name}, which need not be the fastest there.`;
   }
 
   /* The fastest implementation on another GPU. */
@@ -260,6 +279,7 @@
   function placed(asked) {
     const { shape, run } = asked;
     const all = data.bounding[run.place].map((place) => ({ ...asked, run: { ...run, place } }));
+    const isElsewhere = ({ run: { place } }) => place !== run.place;
     const bound = (answer, { run: { place } }) =>
       answer && place !== run.place
         ? { ...answer, name: `${answer.name}, as from ${context.title("location", place)}`, isBound: true }
@@ -267,7 +287,11 @@
     const kernels = all.flatMap((there) =>
       kernelsAt(there)
         .map((one) => ofKernel(one, there))
-        .map((one) => ({ ...one, answer: bound(one.answer, there) })),
+        .map((one) => ({
+          ...one,
+          answer: bound(one.answer, there),
+          predicted: (other) => ({ ...one.predicted(other), isBound: isElsewhere(there) }),
+        })),
     );
     const hasRuns = (there) => isSquare(shape) && isInHost(there.run);
     const runs = all.filter(hasRuns).flatMap((there) =>
@@ -275,7 +299,8 @@
         .filter(({ sizes }) => sizes.length)
         .map((table) => {
           const answer = fastestRuns(table, there);
-          const predicted = ([n]) => timed(fastest(table, n), run, Infinity);
+          const isBound = isElsewhere(there);
+          const predicted = ([n]) => ({ ...timed(fastest(table, n), run, Infinity), isBound });
           return { answer: bound(answer, there), predicted };
         }),
     );
@@ -359,7 +384,8 @@
     const arithmetic = value("arithmetic");
     const isWhole = (number, most) => Number.isInteger(number) && number >= 1 && number <= most;
     if (!shape.every((edge) => isWhole(edge, LARGEST_N))) {
-      return { fault: `M, N and K must be whole numbers from 1 to ${LARGEST_N}.` };
+      const why = "since indices have 32 bits";
+      return { fault: `M, N and K must be whole numbers from 1 to ${LARGEST_N}, ${why}.` };
     }
     for (const [name, count] of [["products", products], ["streams", streams]]) {
       if (!isWhole(count, 1e6)) return { fault: `The number of ${name} must be a whole number from 1 to 1000000.` };
@@ -420,7 +446,8 @@
       ...(mark ? [`* CPU time extrapolated: ${cpu.outside}.`] : []),
       ...(mode ? [`${best.variant} ${mode}.`] : []),
       ...(isInHost(run) && !hasRuns ? [NOTES.squares] : []),
-      ...(asked.gpu.start ? [startOf(asked.gpu)] : []),
+      ...(isSimple ? missingAt(asked) : []),
+      ...(asked.gpu.start ? [startOf(asked.gpu, best, cpu)] : []),
       ...(run.products > 1 ? [NOTES.products] : []),
       ...(run.place === "a_resident" || (run.products > 1 && !run.independent) ? [NOTES.b] : []),
       ...(gpus.some(({ isBound }) => isBound) ? [NOTES.bound] : []),

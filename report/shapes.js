@@ -119,16 +119,18 @@ const shapes = (() => {
   }
 
   /* The longest edge from which products of these proportions take less time on the GPU, in words. onGpu and
-     onCpu return time and half-width at a shape, within all `ranges` of longest edges. The interval has the edges
-     that these intervals leave undecided. */
+     onCpu return time and half-width at a shape (onGpu: isBound, too), within all `ranges` of longest edges. The
+     interval has the edges that these intervals leave undecided. */
   function breakEven(shape, onGpu, onCpu, ranges) {
     const name = isSquare(shape) ? "N" : "longest edge";
     const least = Math.max(...ranges.map(([low]) => low));
     const largest = Math.min(...ranges.map(([, high]) => high));
-    const slowerAt = (edge, widths) => {
+    const scaled = (edge) => {
       const scaledTo = (size) => Math.max(Math.floor(edge * (size / Math.max(...shape)) + 0.5), 1);
-      const scaled = shape.map((size) => (size === 1 ? 1 : scaledTo(size))); // as the Python module rounds
-      const [gpu, cpu] = [onGpu(scaled), onCpu(scaled)];
+      return shape.map((size) => (size === 1 ? 1 : scaledTo(size))); // as the Python module rounds
+    };
+    const slowerAt = (edge, widths) => {
+      const [gpu, cpu] = [onGpu(scaled(edge)), onCpu(scaled(edge))];
       return gpu.time * Math.exp(widths * Math.min(Math.hypot(gpu.half, cpu.half), 700)) >= cpu.time;
     };
     const count = Math.ceil(rules.steps_per_octave * Math.log2(largest / least));
@@ -147,7 +149,8 @@ const shapes = (() => {
     const [edge, low, high] = [0, -1, 1].map(fasterFrom);
     if (edge === 0) return `below ${name} = ${least}, the smallest size measured`;
     if (edge === Infinity) return `above ${name} = ${largest}, the largest size measured`;
-    return `${name} = ${edge} (${low || `below ${least}`} to ${high < Infinity ? high : `above ${largest}`})`;
+    const most = onGpu(scaled(edge)).isBound ? "at most " : "";
+    return `${most}${name} = ${edge} (${low || `below ${least}`} to ${high < Infinity ? high : `above ${largest}`})`;
   }
 
   /* Surfaces by GPU and by recording; see analysis/render/calculator_data.py. */

@@ -27,6 +27,7 @@ from analysis.decide.surfaces import (
     Surfaces,
     break_even_row,
     limits,
+    scaled,
 )
 from kernels.catalog.baselines import BEST, CPU_BASELINES
 from kernels.catalog.entries import LIBRARIES, VARIANTS
@@ -360,7 +361,13 @@ class ByShape:
             if isinstance(placed.one, Shaped)
         ]
         predicted_cpu = partial(cpu.predict, run=self._asked.run)
-        return break_even_row(self._shape[0], gpu, predicted_cpu, [*ranges, cpu.longest_edges])
+        row = break_even_row(self._shape[0], gpu, predicted_cpu, [*ranges, cpu.longest_edges])
+        return row | {"host_memory": self._location_at(row["n"])} if row["n"] else row
+
+    def _location_at(self, size: str) -> str:
+        """Return the location of the fastest run at the longest edge `size`."""
+        shape = scaled(self._shape[0], np.array([float(size)]))
+        return min(self._placed, key=lambda placed: placed.predict(shape)[0][0]).run.location
 
     def _measured_break_even(self) -> list[CsvRow]:
         """Return the measured break-even rows at the locations that bound that of the question."""

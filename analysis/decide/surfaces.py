@@ -284,6 +284,12 @@ class OnCpu:
         return self.implementations[int(self.surface.distances(shapes)[0].argmin())]
 
 
+def scaled(shape: FloatArray, sizes: FloatArray) -> FloatArray:
+    """Return shapes with the proportions of `shape`, (3,), and longest edges `sizes`; (n, 3)."""
+    edges = np.maximum(np.floor(np.outer(sizes, shape / shape.max()) + 0.5), 1)
+    return np.where(shape == 1, 1, edges)  # an edge of 1 stays 1, as in a vector
+
+
 def break_even_row(
     shape: FloatArray,
     gpu: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
@@ -298,8 +304,7 @@ def break_even_row(
     least, largest = max(low for low, _ in ranges), min(high for _, high in ranges)
 
     def last_slower(sizes: FloatArray, widths: int) -> int:
-        scaled = np.maximum(np.floor(np.outer(sizes, shape / shape.max()) + 0.5), 1)
-        shapes = np.where(shape == 1, 1, scaled)  # an edge of 1 stays 1, as in a vector
+        shapes = scaled(shape, sizes)
         (gpu_s, gpu_half), (cpu_s, cpu_half) = gpu(shapes), cpu(shapes)
         half = widths * np.minimum(np.hypot(gpu_half, cpu_half), 700.0)  # exp(710) overflows
         slower = np.flatnonzero(gpu_s * np.exp(half) >= cpu_s)
