@@ -272,3 +272,14 @@ def test_a_break_even_size_of_runs_that_copy_more_is_called_a_bound():
     assert break_even_text(row, is_bound=True) == "at most N = 161 (132 to 711)"
     above = row | {"location": "above"}
     assert break_even_text(above, is_bound=True).startswith("above N = 4096")
+
+
+def test_a_break_even_size_names_the_location_of_the_run_that_decides_it(tables):
+    asked = Question("card", Shape(1, 500, 600, 700), Run("resident"))
+    row = ByShape(asked, tables, "card").break_even()["best"]
+    assert row["location"] == "measured"
+    assert not is_elsewhere(row, "resident")
+    others = [one for one in tables["surfaces"] if one["host_memory"] != "resident"]
+    row = ByShape(asked, tables | {"surfaces": others}, "card").break_even()["best"]
+    assert row["location"] == "measured"
+    assert is_elsewhere(row, "resident"), "runs that copy more decide it, so it is a bound"
