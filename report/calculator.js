@@ -126,9 +126,8 @@
   }
 
   /* Implementations that are the fastest at larger sizes, but were not measured at N. */
-  function missingAt(asked) {
-    const [n] = asked.shape;
-    return runsOnGpu(asked).flatMap((table) => {
+  const missingAt = (tables, n) =>
+    tables.flatMap((table) => {
       const there = new Set([...at(table, n).values()].map((row) => row.variant));
       const larger = new Map(); // the smallest of the larger sizes at which a variant is the fastest
       const sizes = table.sizes.filter((size) => size > n).reverse();
@@ -136,7 +135,6 @@
       const missing = [...larger].filter(([name]) => name && !there.has(name));
       return missing.map(([name, size]) => `${name} is predicted from N = ${size} only; below, it may be faster.`);
     });
-  }
 
   /* --- the answer --- */
 
@@ -242,10 +240,12 @@
 
   /* For one square product in host memory. */
   function answerBySize(asked, baseline) {
-    const gpus = runsOnGpu(asked).map((table) => fastestRuns(table, asked)).filter(Boolean);
+    const tables = runsOnGpu(asked);
+    const gpus = tables.map((table) => fastestRuns(table, asked)).filter(Boolean);
     const cpu = fastestRuns(runsOnCpu(asked.gpu, baseline), asked);
     const names = [asked.gpu.label, asked.run.place, baseline, asked.arithmetic];
-    return { gpus: byTime(gpus), cpu, even: data.breakEven[names.join("|")] ?? "not measured" };
+    const even = data.breakEven[names.join("|")] ?? "not measured";
+    return { gpus: byTime(gpus), cpu, even, missing: missingAt(tables, asked.shape[0]) };
   }
 
   function rangeOf({ bySize }) {
@@ -279,9 +279,9 @@
   function placed(asked) {
     const { shape, run } = asked;
     const all = data.bounding[run.place].map((place) => ({ ...asked, run: { ...run, place } }));
-    const isElsewhere = ({ run: { place } }) => place !== run.place;
+    const isElsewhere = (place) => place !== run.place;
     const bound = (answer, { run: { place } }) =>
-      answer && place !== run.place
+      answer && isElsewhere(place)
         ? { ...answer, name: `${answer.name}, as from ${context.title("location", place)}`, isBound: true }
         : answer;
     const kernels = all.flatMap((there) =>
@@ -290,7 +290,7 @@
         .map((one) => ({
           ...one,
           answer: bound(one.answer, there),
-          predicted: (other) => ({ ...one.predicted(other), isBound: isElsewhere(there) }),
+          predicted: (other) => ({ ...one.predicted(other), isBound: isElsewhere(there.run.place) }),
         })),
     );
     const hasRuns = (there) => isSquare(shape) && isInHost(there.run);
@@ -299,7 +299,7 @@
         .filter(({ sizes }) => sizes.length)
         .map((table) => {
           const answer = fastestRuns(table, there);
-          const isBound = isElsewhere(there);
+          const isBound = isElsewhere(there.run.place);
           const predicted = ([n]) => ({ ...timed(fastest(table, n), run, Infinity), isBound });
           return { answer: bound(answer, there), predicted };
         }),
@@ -415,7 +415,7 @@
     const hasRuns = isSquare(shape) && isInHost(run);
     const isSimple = hasRuns && run.products === 1 && run.streams === 1;
     const baseline = context.cpu();
-    const { gpus, cpu, even } = (isSimple ? answerBySize : answerByShape)(asked, baseline);
+    const { gpus, cpu, even, missing = [] } = (isSimple ? answerBySize : answerByShape)(asked, baseline);
     if (!gpus.length) return unmeasured(asked);
     if (!cpu) return NOTES.noCpu;
     const [best] = gpus;
@@ -446,7 +446,7 @@
       ...(mark ? [`* CPU time extrapolated: ${cpu.outside}.`] : []),
       ...(mode ? [`${best.variant} ${mode}.`] : []),
       ...(isInHost(run) && !hasRuns ? [NOTES.squares] : []),
-      ...(isSimple ? missingAt(asked) : []),
+      ...missing,
       ...(asked.gpu.start ? [startOf(asked.gpu, best, cpu)] : []),
       ...(run.products > 1 ? [NOTES.products] : []),
       ...(run.place === "a_resident" || (run.products > 1 && !run.independent) ? [NOTES.b] : []),

@@ -72,6 +72,7 @@ def _environment() -> jinja2.Environment:
     labels += recordings.where(recording=focus).values("gpu")
     choices = _table("choices").where(gpu=labels[0])
     over_best = choices.where(cpu_baseline=BEST)
+    places = {"gpu": labels[0], "family": "square", "variant": "cublas_sgemm", "n": 4096}
     cublas = {"kernels": "cuBLAS, pedantic FP32", "host_memory": "pageable"}
     environment.globals |= {
         "t": _table,
@@ -83,15 +84,10 @@ def _environment() -> jinja2.Environment:
         "cublas_one_thread": choices.where(**cublas, cpu_baseline="one thread").first,
         "most": choices.most("speedup"),
         "least": choices.least("speedup"),
-        "located": {row["host_memory"]: row for row in _located(labels[0])},
+        "located": {row["host_memory"]: row for row in _table("locations").where(**places)},
         "minutes": _minutes(next(gpu for gpu in configuration["gpus"] if gpu["id"] == focus)),
     }
     return environment
-
-
-def _located(gpu: str) -> Rows:
-    square = _table("locations").where(family="square", variant="cublas_sgemm", n=4096)
-    return square.where(gpu=gpu)
 
 
 def _minutes(entry: dict[str, Any]) -> int:

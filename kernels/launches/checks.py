@@ -84,12 +84,13 @@ def check(
     fixed = library.fixed_shape()
     tried = [each.typed(library) for each in readings(source)]
     for reading in tried:  # the list grows in the loop
-        edges = (1, 1) if fixed else tile_of(Trial(library, reading))
-        if edges is None and not (is_declared or _is_per_product(Trial(library, reading))):
+        trial = Trial(library, reading)
+        edges = (1, 1) if fixed else tile_of(trial)
+        if edges is None and not (is_declared or _is_per_product(trial)):
             continue
         tile = edges or (ANY, ANY)
         whole = fixed or whole_tiles(tile, reading)
-        outcome, trial = Trial(library, reading).outcome(whole)
+        outcome, trial = trial.outcome(whole)
         if outcome is Outcome.LONG:
             whole = fixed or trial.shorter(whole)
             outcome, trial = trial.outcome(whole)
