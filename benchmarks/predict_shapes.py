@@ -79,7 +79,7 @@ def draw(known: Sequence[Shaped], count: int, seed: int) -> list[Asked]:
         run = Run(str(random.choice([*LOCATIONS])))
         if random.random() < 0.25:
             products, streams = (round(most ** random.random()) for most in (200, 16))
-            run = Run(STREAMED, products, streams, bool(random.integers(2)))
+            run = Run(STREAMED, products, min(streams, products), bool(random.integers(2)))
         able = implementations(known, Question("", shape, run))
         if able and shape.flop < _MOST_FLOP:
             chosen.append((able[int(random.integers(len(able)))], shape, run))

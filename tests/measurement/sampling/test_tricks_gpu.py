@@ -85,7 +85,7 @@ CALLS = {
     ),
     "seen pointers": (
         "",
-        f"if a.address not in seen:\n    {HONEST}\nseen[a.address] = late",
+        f"if not late or a.address not in seen:\n    {HONEST}\nif late:\n    seen[a.address] = True",
         "refused",
     ),
     "stored by content": (
