@@ -21,3 +21,8 @@ def for_make_test(cases: Mapping[str, tuple[object, ...]], *often: str) -> list[
         pytest.param(*case, id=name, marks=[] if name in often else pytest.mark.exhaustive)
         for name, case in cases.items()
     ]
+
+
+def for_test_all(*case: object) -> Any:
+    """Return one case that takes seconds as a parameter; only `make test-all` runs it."""
+    return pytest.param(*case, marks=pytest.mark.exhaustive)

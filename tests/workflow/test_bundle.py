@@ -72,6 +72,7 @@ def offline(unpacked, tmp_path):
     return run
 
 
+@pytest.mark.exhaustive
 def test_the_unpacked_bundle_records_without_a_network(offline, unpacked):
     done = offline("./record", "--config", "small.yaml", "--commit", "0" * 40)
     assert done.returncode == 0, done.stderr

@@ -70,6 +70,7 @@ def test_the_usage_of_the_github_action_is_short_and_names_its_inputs():
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_try_writes_the_example_once_and_prints_its_result_as_json(repository):
     assert run(repository, "try", "--example")[0] == 0
     assert (repository / "mine.cu").read_text() == EXAMPLE

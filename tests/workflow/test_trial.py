@@ -191,6 +191,7 @@ RAW = (ROOT / "tests/data/python_kernels/cupy_raw_kernel.py").read_text()
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_cuda_code_in_a_python_file_is_checked_and_faults_have_its_line_numbers(path):
     file = Path("raw.py")
     file.write_text(RAW)
@@ -392,6 +393,7 @@ def test_try_checks_builds_times_and_reports_a_kernel(path, card):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_try_gives_no_roofline_if_the_study_has_no_recordings(path, card, patch):
     local = Path("config.local.yaml")
     local.write_text(f"{local.read_text()}gpus: [{{ id: mine, device: auto }}]\n")

@@ -138,6 +138,7 @@ def test_the_wheel_contains_every_package_and_data_file(wheel, tracked):
     assert {name for name in shipped - wanted if ".dist-info/" not in name} == set()
 
 
+@pytest.mark.exhaustive
 def test_an_installed_package_tries_a_kernel(study):
     (study.here / "mine.cu").write_text(MINE)
     said = study("try", "mine.cu", "--architecture", "sm_90")

@@ -131,6 +131,7 @@ def planned_after(project, edits):
     return jobs
 
 
+@pytest.mark.exhaustive
 def test_snakemake_reports_the_provenance_of_results_without_a_network(finished):
     out = finished / "results" / "provenance.html"
     made(finished, "report", "--report", str(out))
@@ -142,6 +143,7 @@ def test_snakemake_reports_the_provenance_of_results_without_a_network(finished)
     assert planned(finished) == {}, "it makes nothing stale"
 
 
+@pytest.mark.exhaustive
 def test_the_workflow_packs_the_study_as_a_crate(finished):
     pytest.importorskip("rocrate", reason="the package rocrate is not installed")
     made(finished, "crate")

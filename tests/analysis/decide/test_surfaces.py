@@ -89,6 +89,7 @@ def test_intervals_cover_shapes_locations_and_batches_that_were_not_measured(tab
         assert inside[chosen].mean() >= 0.88
 
 
+@pytest.mark.exhaustive
 def test_intervals_are_too_narrow_if_no_random_shapes_were_measured(gpu_recording, patch):
     """The check above can fail: the families of shapes alone do not predict others."""
     families = [

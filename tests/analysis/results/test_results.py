@@ -18,6 +18,7 @@ from analysis.results.history import drawn as draw_history
 from analysis.results.readers import read
 from analysis.stats.significance import junit
 from base.errors import StudyError
+from tests.support import for_test_all
 
 TIMES = [0.010, 0.012, 0.011]
 
@@ -207,7 +208,7 @@ def test_a_slower_benchmark_is_found_even_if_all_benchmarks_shift():
     assert {*said.drop("b0")} == {"undecided"}, "3 % more are usual for this machine"
 
 
-@pytest.mark.parametrize("factor", [1.0, 1.06])
+@pytest.mark.parametrize("factor", [for_test_all(1.0), 1.06])
 def test_drift_of_the_machine_is_not_called_slower_and_cancels_if_builds_alternate(factor):
     samples = table([*REPEATS, *SIDES], shared=0)
     place = samples["session"].map({name: at for at, name in enumerate([*REPEATS, *SIDES])})
@@ -294,7 +295,7 @@ def test_the_output_notes_missing_and_renamed_benchmarks():
     assert found.notes == ["only in A: b5", "only in B: c5"]
 
 
-@pytest.mark.parametrize("form", ["text", "github", "json", "junit"])
+@pytest.mark.parametrize("form", ["text", for_test_all("github"), "json", for_test_all("junit")])
 def test_the_command_compare_fails_for_a_slower_build(tmp_path, capsys, form):
     samples = table([*REPEATS, "a", "b"], slower=["b"])
     files = {

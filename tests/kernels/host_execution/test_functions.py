@@ -55,6 +55,7 @@ def functions(library, pattern):
             yield name, result, kinds, function
 
 
+@pytest.mark.exhaustive
 def test_every_listed_device_function_of_cuda_compiles_on_the_host(library):
     assert len(LISTED) >= 550
     names = {name for _, name, *_ in LISTED}

@@ -16,6 +16,7 @@ from kernels.launches.lines import judged, judged_or_assumed
 from kernels.launches.pieces import kernels_of
 from kernels.launches.shim import scope_of
 from kernels.launches.verdict import judge, kernels_to_judge
+from tests.support import for_make_test, for_test_all
 
 # A tile of T x T elements of C by T * T threads in a row; the file does not say what T is.
 TILED = """template <int T>
@@ -378,8 +379,11 @@ UNSAID = {
 }
 
 
+SECONDS = {"a factor", "threads", "a first row", "a constant of another file"}  # of CPU time
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("edits", "reason"), UNSAID.values(), ids=UNSAID)
+@pytest.mark.parametrize(("edits", "reason"), for_make_test(UNSAID, *UNSAID.keys() - SECONDS))
 def test_a_kernel_is_not_called_wrong_if_the_file_leaves_its_launch_open(tmp_path, edits, reason):
     text = PLAIN + CALLED
     for before, after in edits:
@@ -474,7 +478,9 @@ OTHERS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("edits", "verdict"), JUDGED.values(), ids=JUDGED)
+@pytest.mark.parametrize(
+    ("edits", "verdict"), for_make_test(JUDGED, *JUDGED.keys() - {"sizes with names of others"})
+)
 def test_statements_of_the_host_before_a_launch_are_taken_into_account(tmp_path, edits, verdict):
     text = PLAIN + CALLED
     for before, after in edits:
@@ -496,9 +502,9 @@ def test_a_fault_names_the_file_and_line_of_the_kernel(tmp_path):
     ("before", "after", "reason"),
     [
         ("(N + 7) / 8, (M", "(M + 7) / 8, (N", "for M = N, because the launch exchanges x and y"),
-        ("(N + 7) / 8, (M", "(M + 7) / 8, (M", "for M = N; launched"),
-        ("right[i * N", "right[i * K", "for M = N = K; launched"),
-        (*ADDS_ONE, r"\(at size \S+\); launched"),
+        for_test_all("(N + 7) / 8, (M", "(M + 7) / 8, (M", "for M = N; launched"),
+        for_test_all("right[i * N", "right[i * K", "for M = N = K; launched"),
+        for_test_all(*ADDS_ONE, r"\(at size \S+\); launched"),
     ],
 )
 def test_a_fault_says_if_the_kernel_is_correct_for_equal_sizes(tmp_path, before, after, reason):

@@ -9,6 +9,7 @@ from kernels.host_execution.limited import limited
 from kernels.launches.library import Source
 from kernels.launches.lines import verdict_line
 from kernels.launches.verdict import judge
+from tests.support import for_test_all
 
 # Each block computes tiles of 16 x 16 until none is left. The sizes are only in macros.
 TILES = """
@@ -191,7 +192,7 @@ void run(const float *a, const float *b, float *c, int n) {
 """
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_kernel_with_wrong_bounds_runs_only_with_bounds_checks(tmp_path, monkeypatch):
     modes, library = set(), Source.library
 
@@ -301,7 +302,7 @@ def element(numbers: str = SIZES[0], arguments: str = SIZES[1]) -> str:
         (element().replace("beta *", "0 *"), "wrong"),
         (BATCH, "correct"),
         (BATCH.replace("(blockIdx.x * K + k)", "k"), "correct with one B for all products"),
-        (BATCH.replace("(blockIdx.x * M + i / N)", "(blockIdx.x + i / N)"), "wrong"),
+        for_test_all(BATCH.replace("(blockIdx.x * M + i / N)", "(blockIdx.x + i / N)"), "wrong"),
         (
             element()
             .replace("A[row * K + k]", "A[k * M + row]")
@@ -309,10 +310,10 @@ def element(numbers: str = SIZES[0], arguments: str = SIZES[1]) -> str:
             "correct for columns of A and C",
         ),
         (PAIRS, "correct for sizes that are multiples of 16"),
-        (PAIRS.replace("8 * i] = sums[i]", "8 * i] = sums[0]"), "wrong"),
+        for_test_all(PAIRS.replace("8 * i] = sums[i]", "8 * i] = sums[0]"), "wrong"),
         (NAMED, "correct"),
         (ROUNDED, "correct (operands rounded to half) for sizes that are multiples of 16"),
-        (ROUNDED.replace("k + i % 16]", "i % 16]"), "wrong"),
+        for_test_all(ROUNDED.replace("k + i % 16]", "i % 16]"), "wrong"),
     ],
 )
 def test_launches_of_public_files_are_understood(tmp_path, text, said):

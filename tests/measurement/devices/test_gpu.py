@@ -307,14 +307,24 @@ OWN = [name for name in KERNELS if VARIANTS[name].kernel_name == name]
 IN_ORDER = [name for name in OWN if not VARIANTS[name].tensor_products]
 
 
+def pinned_cells(variant):
+    others = awkward_cells(variant) if VARIANTS[variant].shapes != "square" else []
+    return [one for one in (*small_cells(variant), *others) if one.host_memory != "pageable"]
+
+
+# Each block size is a test, because the host needs minutes for all tile shapes of a kernel.
+BLOCKS = dict.fromkeys((name, one.block_size) for name in IN_ORDER for one in pinned_cells(name))
+
+
 @pytest.mark.gpu("later")
-@pytest.mark.parametrize("variant", IN_ORDER)
-def test_gpu_products_equal_those_of_host_execution_bit_for_bit(session, variant, tmp_path_factory):
+@pytest.mark.parametrize(("variant", "block"), BLOCKS)
+def test_gpu_products_equal_those_of_host_execution_bit_for_bit(
+    session, variant, block, tmp_path_factory
+):
     """With FMAs, which ptxas generates for all products and sums here."""
     folder = tmp_path_factory.getbasetemp() / "host_execution"
-    others = awkward_cells(variant) if VARIANTS[variant].shapes != "square" else []
-    for asked in (*small_cells(variant), *others):
-        if asked.host_memory == "pageable" or session.not_launchable(asked):
+    for asked in pinned_cells(variant):
+        if asked.block_size != block or session.not_launchable(asked):
             continue
         large = asked.shape.flop > Shape.square(200).flop
         if large and (asked.dtype != "float32" or asked.shape.batch > 1 or asked.block_size == 8):

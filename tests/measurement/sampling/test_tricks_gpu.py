@@ -85,7 +85,7 @@ CALLS = {
     ),
     "seen pointers": (
         "",
-        f"if not late or a.address not in seen:\n    {HONEST}\nif late:\n    seen[a.address] = True",
+        f"if not (late and a.address in seen):\n    {HONEST}\nif late:\n    seen[a.address] = 1",
         "refused",
     ),
     "stored by content": (
