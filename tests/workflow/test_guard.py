@@ -34,6 +34,7 @@ def repository(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_github_action_annotates_a_broken_kernel_and_a_grown_count(repository):
     """The steps of the action run here, as GitHub would run them with its inputs."""
     broken = repository / "kernels" / "broken.cu"

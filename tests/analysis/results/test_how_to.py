@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support import for_test_all
-
 PAGE = Path("docs/how-to/compare-result-files.md").read_text(encoding="utf-8")
 # Writes a file of pytest-benchmark, or of nvbench; the seconds are of the checkout or the program.
 PROGRAM = f"""#!{sys.executable}
@@ -52,8 +50,8 @@ def program(path, text):
     path.chmod(0o755)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("title", ["pytest-benchmark", for_test_all("nvbench")])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("title", ["pytest-benchmark", "nvbench"])
 def test_the_documented_ci_recipe_fails_only_for_a_push_that_is_slower(tmp_path, title):
     work, temporary = tmp_path / "work", tmp_path / "temporary"
     for folder in (tmp_path / "bin", work / "repeats"):

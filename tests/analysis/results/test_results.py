@@ -182,6 +182,7 @@ def verdicts(samples, a, b):
     return comparison.verdicts.set_index("benchmark")["verdict"], comparison.notes
 
 
+@pytest.mark.exhaustive
 def test_a_shift_of_all_benchmarks_gives_one_verdict_from_three_sessions_on():
     samples = table([*REPEATS, *SIDES])
     samples["time_s"] *= 1 + 0.2 * samples["session"].str.startswith("b")
@@ -233,6 +234,7 @@ def test_the_estimated_variation_equals_that_of_the_simulated_sessions():
         assert (deviation**2).mean() == pytest.approx(2 * one * share, rel=0.25)
 
 
+@pytest.mark.exhaustive
 def test_a_disturbed_repeated_session_widens_intervals_but_makes_no_side_slower():
     samples = table([*REPEATS, "a", "b"], slower=["b"])
     builds = Builds(["a"], ["b"], REPEATS)
