@@ -32,7 +32,7 @@ from analysis.models import tables as model_tables
 from analysis.overview import answers, choices, gpu_comparison, speedups
 from analysis.published import audit, claims, cpu_claims, figure2, source_tables, systems
 from analysis.stats.hosts import Hosts
-from analysis.trust import comparison, interference, overheads, sessions, threats
+from analysis.trust import interference, overheads, sessions, threats
 from cpu_reference.cores import usable_threads
 from kernels.catalog.catalog import Catalog
 from kernels.catalog.entries import VARIANTS
@@ -126,7 +126,6 @@ def compute(
     reasons = [{"recording": name, "reason": why} for name, why in (missing or {}).items()]
     frames["missing"] = from_rows("missing", reasons)
     frames["unmeasured_sizes"] = data.unmeasured_sizes_table(sizes, frames["checks"])
-    frames["agreement"] = comparison.agreement_table(sources, frames["summary"])
     frames["threats"] = threats.threats_table(frames)
     return frames | audit.audit_tables(printed.times, printed.statements)
 
@@ -236,6 +235,7 @@ def _part(
     frames["location_break_even"] = locations.location_break_even_table(sources)
     frames["throughput"] = locations.throughput_table(sources)
     frames |= surface_tables.surface_tables(sources)
+    frames["unseen_sessions"] = surface_tables.unseen_sessions_table(sources)
     frames["break_even"] = answers.with_answers(frames["break_even"])
     of_label = {source.label: source for source in sources}
     frames |= ladder_summary.ladder_tables(

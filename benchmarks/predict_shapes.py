@@ -1,8 +1,7 @@
 """Compare predictions of `gemm-study advise` with measurements at random shapes.
 
 Random shapes, locations, products and streams are measured on GPU 0 in the recorder's worker
-process, which checks every product. With --against, the runs of a second recording are predicted,
-which needs no GPU. The exit status is 1 if less than 90 % or more than 98 % of the
+process, which checks every product. The exit status is 1 if less than 90 % or more than 98 % of the
 medians are inside their 95 % intervals, or the median width of the intervals is above 20 %.
 """
 
@@ -20,7 +19,6 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from analysis.data import recordings
-from analysis.data.recordings import MeasuredSource
 from analysis.decide.questions import Question, implementations
 from analysis.decide.surface_tables import surfaces_of
 from analysis.decide.surfaces import STREAMED, Run, Shaped
@@ -119,20 +117,6 @@ def compare(
             yield Compared(one.variant, str(shape), run, *found)
 
 
-def compare_recorded(known: Sequence[Shaped], measured: MeasuredSource) -> Iterator[Compared]:
-    """Yield the float32 runs of a recording that the implementations `known` predict."""
-    runs = measured.placed.summary()
-    for row in runs[(runs["dtype"] == "float32") & (runs["batch"] == 1)].itertuples():
-        shape, run = Shape(1, row.m, row.n, row.k), Run(row.host_memory)
-        for one in implementations(known, Question("", shape, run)):
-            if one.variant == row.variant:
-                edges = np.array([[row.m, row.n, row.k]], float)
-                (time_s,), (width,) = one.predict(edges, run)
-                ratio = math.log(time_s / row.total_s)
-                times = (float(row.total_s), float(time_s), ratio, float(width))
-                yield Compared(one.variant, str(shape), run, *times)
-
-
 def by_location(compared: Sequence[Compared]) -> Iterator[str]:
     """Yield one line per location: share inside the intervals, median ratio and median width."""
     for name in sorted({one.run.location for one in compared}):
@@ -149,24 +133,18 @@ def main(hardware: Host | None = None) -> int:
     parser.add_argument("--recording", type=Path, nargs="+", required=True)
     for name, default in (("--count", 60), ("--seed", 1)):
         parser.add_argument(name, type=int, default=default)
-    parser.add_argument("--against", type=Path, help="predict the runs of this recording")
     parser.add_argument("--out", type=Path, help="also write the result to this JSON file")
     given, hardware = parser.parse_args(), hardware or Host()
     found = recordings.sources(recordings.load({"recording": given.recording}))
     source = recordings.with_gpu(found)[0]
     known, compared = surfaces_of([source]).on_gpu(source.label), list[Compared]()
-    if given.against:
-        measured = recordings.sources(recordings.load({"against": [given.against]}))
-        compared += compare_recorded(known, recordings.with_gpu(measured)[0])
-        name = str(given.against)
-    else:
-        gpu = hardware.select(0)[0]
-        name, asked = gpu.name, draw(known, given.count, given.seed)
-        print(f"{name}, predicted from a recording of {source.gpu_name}\n{_HEADS}", flush=True)
-        with only_run(gpu, hardware.lock_file(gpu), "predict_shapes"), TemporaryDirectory() as made:
-            for one in compare(hardware, gpu, Path(made), asked):
-                compared.append(one)
-                print(one, flush=True)
+    gpu = hardware.select(0)[0]
+    name, asked = gpu.name, draw(known, given.count, given.seed)
+    print(f"{name}, predicted from a recording of {source.gpu_name}\n{_HEADS}", flush=True)
+    with only_run(gpu, hardware.lock_file(gpu), "predict_shapes"), TemporaryDirectory() as made:
+        for one in compare(hardware, gpu, Path(made), asked):
+            compared.append(one)
+            print(one, flush=True)
     if not compared:
         raise StudyError("no question was measured; see the messages above")
     inside = sum(abs(one.log_ratio) <= one.half_width for one in compared) / len(compared)

@@ -6,6 +6,7 @@
   const section = document.getElementById("calculator");
   const form = document.getElementById("calculator-form"); // the product; context.js has the rest
   const LARGEST_N = 46340;
+  const LINKED = ["pinned", "a_resident", "c_stays"]; // locations whose copies take the link's whole bandwidth
   const TIMES = ["time", "h2d", "kernel", "d2h", "overhead"]; // columns
   let data, rows, surfaces; // unpacked by start()
 
@@ -69,9 +70,10 @@
 
   const threeDigits = (value) => general(value).replace(/\B(?=(\d{3})+$)/g, value < 1000 ? "" : ",");
 
-  function bounds({ time, half, least = 0 }, text) {
+  /* `half` is the half-width of the interval, above its middle if `below` has that below it. */
+  function bounds({ time, half, below = half, least = 0 }, text) {
     if (half > data.widest) return "no interval";
-    const low = Math.max(time * Math.exp(-half), least);
+    const low = Math.max(time * Math.exp(-below), least);
     return `${low === time ? "at most" : `${text(low)} to`} ${text(time * Math.exp(half))}`;
   }
 
@@ -81,11 +83,20 @@
     return { rate: rate ?? Infinity, share, sustained: (time) => (time > data.long_s ? time / share : time) };
   }
 
-  /* A predicted time of the products, raised to this limit, and the least time possible. */
-  function within(time, gpu, variant, { shape: [m, n, k], run }, isOutside) {
+  /* Whether loads of square matrices cannot be aligned, and no such matrices of this size were measured. */
+  const isUnaligned = ([m, n, k], gpu) => isSquare([m, n, k]) && n % data.aligned > 0 && !gpu.unaligned.includes(n);
+
+  /* A prediction for the products, raised to this limit, and the least time possible. Its interval includes
+     the unknown effect of sizes to which loads cannot be aligned. `kernel` is the time of one kernel. */
+  function within(predicted, gpu, variant, { shape, run }, isOutside, kernel) {
     const { rate, share, sustained } = limitOf(gpu, variant);
+    const [m, n, k] = shape;
     const least = (2 * m * n * k * run.products) / rate;
-    return { time: Math.max(time, isOutside ? least / share : sustained(least)), least };
+    const time = Math.max(predicted.time, isOutside ? least / share : sustained(least));
+    if (!isUnaligned(shape, gpu)) return { ...predicted, time, least };
+    const ofKernel = Math.min(Math.max(run.products * kernel, least) / time, 1);
+    const half = Math.hypot(predicted.half, Math.log1p(ofKernel * Math.expm1(gpu.unalignedHalf)));
+    return { time, least, half };
   }
 
   function throughput([m, n, k], time, products) {
@@ -103,6 +114,9 @@
     noCpu:
       "The CPU time is not predicted: either it is shorter than any measured time, so the CPU wins, " +
       "or too few sizes were measured.",
+    noShapes:
+      "This CPU program was not measured at enough shapes that are not square; choose another baseline, such as the " +
+      "fastest CPU implementation.",
     bound:
       "“At most” and “at least”: the time is predicted for a run that copies more, “as from” another location. It " +
       "bounds the time asked for, and parentheses give the interval of this bound.",
@@ -111,6 +125,13 @@
       "Any arithmetic: strict FP32, or float32 products from three 16-bit products on tensor cores. TF32, FP16 and " +
       "BF16 are excluded.",
     outside: "Its kernels are taken to reach at most the throughput sustained at the power limit.",
+    noLink:
+      "The bandwidth of the link can be varied for data in pinned memory only: elsewhere, copies by the CPU or page " +
+      "faults are the limit, or nothing is copied.",
+    link:
+      "The link is assumed to be slower than the measured one, and its copies to take longer in proportion. The " +
+      "interval does not include this assumption. Pipelined runs may be faster if their kernel is the limit.",
+    streams: "On several streams, only cuBLAS in strict FP32 was measured; choose its arithmetic, or one stream.",
     squares: "Pipelined, staged and zero-copy runs can be faster, but are predicted for square products only.",
     products:
       "Each product is a launch of its own; batched calls were not measured. On several streams, only cuBLAS is " +
@@ -119,22 +140,20 @@
   };
 
   /* The time of a new process, and whether it makes the CPU the faster one. */
-  function startOf({ start: [time, of] }, gpu, cpu) {
+  function startOf({ notes: { start, start_s: time } }, gpu, cpu) {
     const isReversed = gpu.time < cpu.time && gpu.time + time > cpu.time;
-    const so = isReversed ? " In a new process, the CPU is therefore faster." : "";
-    return `Starting a process adds about ${seconds(time)} (measured with ${of}).${so}`;
+    return [start, ...(isReversed ? [`${data.reversed}.`] : [])].join(" ");
   }
 
-  /* Implementations that are the fastest at larger sizes, but were not measured at N. */
-  const missingAt = (tables, n) =>
-    tables.flatMap((table) => {
-      const there = new Set([...at(table, n).values()].map((row) => row.variant));
-      const larger = new Map(); // the smallest of the larger sizes at which a variant is the fastest
-      const sizes = table.sizes.filter((size) => size > n).reverse();
-      for (const size of sizes) larger.set(fastest(table, size)?.variant, size);
-      const missing = [...larger].filter(([name]) => name && !there.has(name));
-      return missing.map(([name, size]) => `${name} is predicted from N = ${size} only; below, it may be faster.`);
-    });
+  /* Notes on the sizes and shapes for which a prediction is less certain. */
+  function reachOf({ shape, run, gpu, arithmetic }, isSimple, isMeasured) {
+    const [, n] = shape;
+    const notes = isUnaligned(shape, gpu) ? [gpu.notes.unaligned] : [];
+    const isTested = run.products === 1 && run.link === 1 && !isMeasured;
+    if (!isSimple) return [...(isTested ? [gpu.notes.unseen[run.place]] : []), ...notes];
+    const later = data.measuredLater[[gpu.label, run.place, arithmetic].join("|")].filter(([size]) => n < size);
+    return [...later.map(([, text]) => text), ...notes];
+  }
 
   /* --- the answer --- */
 
@@ -171,8 +190,8 @@
     for (const [name, value] of parts) part(name).textContent = seconds(value);
   }
 
-  function verdictOf({ time, half }, isBound) {
-    if (time * Math.exp(-half) > 1) return "Yes, the GPU is faster";
+  function verdictOf({ time, half, below }, isBound) {
+    if (time * Math.exp(-below) > 1) return "Yes, the GPU is faster";
     if (time * Math.exp(half) < 1 && isBound) return "Undecided: only a lower bound of the speedup is known";
     if (time * Math.exp(half) < 1) return "No, the CPU is faster";
     const isBounded = half <= data.widest;
@@ -207,6 +226,15 @@
 
   const isSquare = (shape) => shape.every((edge) => edge === shape[0]);
   const isInHost = ({ place }) => ["pinned", "pageable"].includes(place);
+  /* The surface of runs at a location, whose copies have the bandwidth of the link; undefined if not measured. */
+  const copiesOn = (gpu, { place }) => surfaces.onGpu(gpu.label, [1, 1, 1], place)[0]?.places[place];
+
+  /* Seconds by which a slower link prolongs the copies of one product to the GPU and back. */
+  function delays(gpu, run, shape) {
+    const added = 1 / run.link - 1;
+    return added ? shapes.copies(copiesOn(gpu, run), shape).map((time) => time * added) : [0, 0];
+  }
+
   const rowsOn = (gpu, run) => (row) => row.gpu === gpu.label && row.host_memory === run.place;
 
   /* Runs of one square product each, one after the other: this study's implementations and libraries, by size. */
@@ -224,18 +252,24 @@
     const [n] = shape;
     const row = fastest(table, n);
     const ofRow = (one) => {
-      const [time, gpu] = [run.products * one.time, data.gpus.find(({ label }) => label === one.gpu)];
-      const raised = gpu ? within(time, gpu, one.variant, asked, !covers(one, n)) : { time };
-      return { ...raised, half: one.time_half };
+      const gpu = data.gpus.find(({ label }) => label === one.gpu);
+      const [into, out] = gpu ? delays(gpu, run, shape) : [0, 0];
+      const predicted = timed({ ...one, time: one.time + into + out }, run);
+      return gpu ? within(predicted, gpu, one.variant, asked, !covers(one, n), one.kernel ?? 0) : predicted;
     };
     return row && {
       ...ofRow(row),
       variant: row.variant,
       name: data.names[keyOf(row)] + (row.gpu && run.products > 1 ? ", one run after the other" : ""),
-      parts: row.kernel === null || run.products > 1 ? null : row,
+      parts: row.kernel === null || run.products > 1 ? null : partsOf(row, asked),
       outside: covers(row, n) ? null : outside(row, n),
       on: (other) => [at(tableOf(rowsOn(other, run)), n).get(keyOf(row))].filter(Boolean).map(ofRow)[0],
     };
+  }
+
+  function partsOf(row, { gpu, run, shape }) {
+    const [into, out] = delays(gpu, run, shape);
+    return { ...row, h2d: row.h2d + into, d2h: row.d2h + out };
   }
 
   /* For one square product in host memory. */
@@ -245,7 +279,7 @@
     const cpu = fastestRuns(runsOnCpu(asked.gpu, baseline), asked);
     const names = [asked.gpu.label, asked.run.place, baseline, asked.arithmetic];
     const even = data.breakEven[names.join("|")] ?? "not measured";
-    return { gpus: byTime(gpus), cpu, even, missing: missingAt(tables, asked.shape[0]) };
+    return { gpus: byTime(gpus), cpu, even };
   }
 
   function rangeOf({ bySize }) {
@@ -267,7 +301,7 @@
     const answer = { ...at(shape), name: surfaces.nearest(surface, shape), outside: far(surface, shape) };
     const [isThere, ofShape] = [`${gpu.label}|`, `|${shape.join("|")}`];
     const key = Object.keys(data.measured.times).find((one) => one.startsWith(isThere) && one.endsWith(ofShape));
-    const [, , measured] = data.measured.times[key] ?? [];
+    const [, , , measured] = data.measured.times[key] ?? [];
     if (baseline === "best" && measured) answer.time = run.products * measured;
     return { answer, predicted: at, range: shapes.longestEdges(surface) };
   }
@@ -300,7 +334,11 @@
         .map((table) => {
           const answer = fastestRuns(table, there);
           const isBound = isElsewhere(there.run.place);
-          const predicted = ([n]) => ({ ...timed(fastest(table, n), run, Infinity), isBound });
+          const predicted = ([n]) => {
+            const [into, out] = delays(there.gpu, there.run, [n, n, n]);
+            const { time, half } = timed(fastest(table, n), run, Infinity);
+            return { time: time + run.products * (into + out), half, isBound };
+          };
           return { answer: bound(answer, there), predicted };
         }),
     );
@@ -310,30 +348,32 @@
   /* The measured batches of these products. */
   function batchesOf({ gpu, shape, run, takes }) {
     const key = [gpu.label, ...shape, run.streams, run.products, run.independent ? "False" : "True"].join("|");
-    const measured = (run.place === "pinned" && run.products > 1 && data.measured.batches[key]) || [];
-    const ofProducts = (one) => ({ ...one, time: run.products * one.time, least: 0, outside: null });
+    const measured = (run.place === "pinned" && run.products > 1 && run.link === 1 && data.measured.batches[key]) || [];
+    const ofProducts = (one) => ({ ...one, time: run.products * one.time, outside: null });
     return measured.filter(({ variant }) => takes(variant)).map(ofProducts);
   }
 
   function kernelsAt({ gpu, shape, run, takes }) {
     const isBatch = run.products > 1 && run.place === "pinned"; // kernels that prepare operands have no batches
     const isAble = ({ variant, batch }) => !(isBatch && data.prepared.includes(variant)) && (run.streams === 1 || batch);
-    return surfaces.onGpu(gpu.label, shape, run.place).filter((one) => takes(one.variant) && isAble(one));
+    const withLink = (one) => ({ ...one, places: { [run.place]: shapes.slower(one.places[run.place], run.link) } });
+    const kernels = surfaces.onGpu(gpu.label, shape, run.place).filter((one) => takes(one.variant) && isAble(one));
+    return kernels.map(withLink);
   }
 
   function ofKernel(one, there) {
     const { shape, run, gpu } = there;
     const predicted = (other) => shapes.onGpu(one, other, run, limitOf(gpu, one.variant));
     const key = [gpu.label, one.variant, run.place, ...shape].join("|");
-    const [measured, half] = (run.products === 1 && data.measured.times[key]) || [];
-    const ofShape = measured ? { time: measured, half } : predicted(shape);
+    const [measured, half, below] = (run.products === 1 && run.link === 1 && data.measured.times[key]) || [];
+    const ofShape = measured ? { time: measured, half, below } : predicted(shape);
     const outside = far(one.places[run.place], shape);
     const answer = {
-      ...ofShape,
-      ...within(ofShape.time, gpu, one.variant, there, Boolean(outside)),
+      ...within(ofShape, gpu, one.variant, there, Boolean(outside), shapes.timeOf(one.kernel, shape)),
       variant: one.variant,
       name: one.variant,
       outside,
+      isMeasured: Boolean(measured),
     };
     return { answer, predicted, range: shapes.longestEdges(one.places[run.place]) };
   }
@@ -355,16 +395,18 @@
     const cpu = timesOnCpu(asked, baseline);
     if (!gpus.length || !cpu) return { gpus, cpu: null, even: "" };
     const family = isSquare(shape) ? "square" : shape[1] === 1 && shape[0] === shape[2] ? "matrix-vector" : "";
-    const isMeasured = run.products === 1 && asked.arithmetic === "any" && baseline === "best";
+    const isMeasured = run.products === 1 && run.link === 1 && asked.arithmetic === "any" && baseline === "best";
     const measured = isMeasured && data.measured.break_even[[gpu.label, run.place, family].join("|")];
     const onGpu = (other) => byTime(all.map((one) => one.predicted(other)))[0];
     const ranges = [...kernels.map(({ range }) => range), cpu.range];
     return { gpus, cpu: cpu.answer, even: measured || shapes.breakEven(shape, onGpu, cpu.predicted, ranges) };
   }
 
-  const unmeasured = ({ gpu }) =>
-    `On ${gpu.title}, too few shapes were measured for this question. Predictable are square products ` +
-    "(M = K = N) from pinned or pageable memory on one stream; make report STUDY=full on this GPU measures the rest.";
+  const unmeasured = ({ gpu, run, arithmetic }) =>
+    run.streams > 1 && arithmetic === "tensor"
+      ? NOTES.streams
+      : `On ${gpu.title}, too few shapes were measured for this question. Predictable are square products (M = K = N) ` +
+        "from pinned or pageable memory on one stream; make report STUDY=full on this GPU measures the rest.";
 
   /* The products asked for, in words. */
   function productsOf({ products, streams, independent }) {
@@ -379,6 +421,7 @@
     const n = Number(context.value("n"));
     const shape = [Number(value("m") || n), n, Number(value("k") || n)];
     const run = { place: context.value("location"), products, streams, independent: value("a") === "independent" };
+    run.link = Number(value("link")) / 100;
     const gpu = data.gpus.find((each) => each.label === context.value("gpu"));
     if (!gpu) return { fault: `Nothing is predicted for ${context.title("gpu")}.` };
     const arithmetic = value("arithmetic");
@@ -393,6 +436,8 @@
     if (streams > 1 && run.place !== "pinned") {
       return { fault: "Copies overlap only if all matrices are in pinned memory; choose it, or one stream." };
     }
+    if (!(run.link > 0 && run.link <= 1)) return { fault: "The link's bandwidth must be from 1 to 100 %." };
+    if (run.link < 1 && !(LINKED.includes(run.place) && copiesOn(gpu, run))) return { fault: NOTES.noLink };
     const [m, , k] = shape;
     if (4 * (m * k + k * n + m * n) > gpu.memory_bytes) {
       const most = `use ${gpu.largest} or less`;
@@ -413,13 +458,14 @@
     if (asked.fault) return asked.fault;
     const { shape, run } = asked;
     const hasRuns = isSquare(shape) && isInHost(run);
-    const isSimple = hasRuns && run.products === 1 && run.streams === 1;
+    const isSimple = hasRuns && run.products === 1 && run.streams === 1 && run.link === 1;
     const baseline = context.cpu();
-    const { gpus, cpu, even, missing = [] } = (isSimple ? answerBySize : answerByShape)(asked, baseline);
+    const { gpus, cpu, even } = (isSimple ? answerBySize : answerByShape)(asked, baseline);
     if (!gpus.length) return unmeasured(asked);
-    if (!cpu) return NOTES.noCpu;
+    if (!cpu) return isSquare(shape) ? NOTES.noCpu : NOTES.noShapes;
     const [best] = gpus;
-    const speedup = { time: cpu.time / best.time, half: Math.hypot(cpu.half, best.half) };
+    const [half, below] = [Math.hypot(cpu.half, best.below ?? best.half), Math.hypot(cpu.half, best.half)];
+    const speedup = { time: cpu.time / best.time, half, below };
     const mark = cpu.outside ? "*" : "";
     part("verdict").textContent = verdictOf(speedup, best.isBound);
     const least = best.isBound ? "at least " : "";
@@ -440,23 +486,28 @@
     list("times", gpus.map((one) => `${lineOf(one)}, ${throughput(shape, one.time, run.products)}`));
     const mode = data.modes[best.variant];
     const others = data.gpus.filter((gpu) => gpu !== asked.gpu);
-    list("notes", [
+    const notes = [
       ...(asked.arithmetic === "any" ? [NOTES.any] : []),
       ...(best.outside ? [`GPU time extrapolated: ${best.outside}. ${NOTES.outside}`] : []),
       ...(mark ? [`* CPU time extrapolated: ${cpu.outside}.`] : []),
       ...(mode ? [`${best.variant} ${mode}.`] : []),
       ...(isInHost(run) && !hasRuns ? [NOTES.squares] : []),
-      ...missing,
-      ...(asked.gpu.start ? [startOf(asked.gpu, best, cpu)] : []),
+      ...reachOf(asked, isSimple, best.isMeasured),
+      ...(run.link < 1 ? [NOTES.link] : []),
+      startOf(asked.gpu, best, cpu),
       ...(run.products > 1 ? [NOTES.products] : []),
       ...(run.place === "a_resident" || (run.products > 1 && !run.independent) ? [NOTES.b] : []),
       ...(gpus.some(({ isBound }) => isBound) ? [NOTES.bound] : []),
       ...others.flatMap((gpu) => (isSimple ? gpus.map((one) => sameOn(gpu, one, asked)) : [fastestOn(gpu, asked)])),
-    ]);
+    ];
+    list("notes", notes.filter(Boolean));
     drawBars(best, cpu);
   }
 
   function show() {
+    const gpu = data.gpus.find((each) => each.label === context.value("gpu"));
+    const copies = gpu && copiesOn(gpu, { place: "pinned" });
+    part("link").textContent = copies ? `${general(1e-9 / copies.coefficients[2])} GB/s` : "that measured";
     const fault = answer();
     part("answer").hidden = Boolean(fault);
     if (fault) list("notes", [fault]);

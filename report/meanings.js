@@ -32,6 +32,9 @@
 
   const link = (href, text) => element("a", { href, textContent: text });
 
+  /* A link to a source file; without the address of a repository, its path in a checkout. */
+  const sourceOf = (at) => (at.includes("://") ? link(at, "Source") : element("code", { textContent: at }));
+
   /* A link to a part of the page, which gets an id. */
   function linkTo(selector, text, id) {
     const part = document.querySelector(selector);
@@ -45,7 +48,7 @@
     const term = part.closest(".term");
     if (term) return [term.dataset.term, data.terms[term.dataset.term], [link("#fold-glossary", "Glossary")]];
     const kernel = kernelOf(part);
-    if (kernel) return [kernel[0], kernel[1], kernel[2] ? [link(kernel[2], "Source")] : []];
+    if (kernel) return [kernel[0], kernel[1], kernel[2] ? [sourceOf(kernel[2])] : []];
     const counted = part.closest("[data-count]");
     if (counted) {
       const { count: table, where } = counted.dataset;

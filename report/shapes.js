@@ -68,6 +68,18 @@ const shapes = (() => {
   const hasShapes = ({ nodes }) => nodes.filter((node) => !isSquare(node)).length >= 6;
   const isFar = (surface, shape) => Math.min(...distances(surface, shape)) > rules.far_octaves;
 
+  /* Times of the copies to the GPU and back, without latency. */
+  function copies({ place, coefficients }, shape) {
+    const [into, out] = moved(shape, place);
+    return [into * coefficients[2], out * coefficients[3]];
+  }
+
+  /* A surface of runs whose copies have this share of the bandwidth. */
+  function slower(surface, share) {
+    const coefficients = surface.coefficients.map((each, i) => (i === 2 || i === 3 ? each / share : each));
+    return { ...surface, coefficients };
+  }
+
   /* The time by which one more product of a run prolongs it. */
   function oneMore(one, shape, run, kernel) {
     const whole = one.places[run.place];
@@ -175,5 +187,5 @@ const shapes = (() => {
     };
   }
 
-  return { read, onGpu, onCpu, breakEven, longestEdges, isFar };
+  return { read, onGpu, onCpu, timeOf, copies, slower, breakEven, longestEdges, isFar };
 })();

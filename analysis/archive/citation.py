@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from markupsafe import Markup
 from packaging.utils import canonicalize_name
 
 from analysis.data.store import StoreError
@@ -64,11 +65,16 @@ class Citation:
         unknown = "No address is published; the commit and the data hash identify this version"
         return self.repository or unknown
 
-    def link(self, commit: str | None, path: str) -> str:
-        """Return a link to a file or folder of the repository, from a page in ``results/``."""
+    def address_of(self, commit: str | None, path: str) -> str:
+        """Return the address of a file or folder of the repository; its path if there is none."""
         if not self.repository:
-            return f"../{path}"
+            return path
         return f"{self.repository.rstrip('/')}/blob/{commit or 'HEAD'}/{path}"
+
+    def link(self, commit: str | None, path: str, text: str) -> Markup:
+        """Return a link to a file or folder, or its path in a checkout if there is no address."""
+        shown = '<a href="{0}">{1}</a>' if self.repository else "{1} (<code>{0}</code>)"
+        return Markup(shown).format(self.address_of(commit, path), text)
 
 
 def citation(recordings: Mapping[str, Path], ended_utc: list[str], root: Path = ROOT) -> Citation:

@@ -10,10 +10,11 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-from analysis.decide.lookup import ELEMENT_BYTES, PARTS, CsvRow, Prediction, square
+from analysis.decide.lookup import ALIGNED, ELEMENT_BYTES, PARTS, CsvRow, Prediction, square
 from analysis.decide.questions import Answer, ByShape, BySize, Question, Tables, answers
-from analysis.decide.surfaces import STREAMED
+from analysis.decide.surfaces import STREAMED, limits
 from base.command_line import aligned
 from base.errors import StudyError
 from base.paths import MAKE_REPORT
@@ -25,7 +26,7 @@ from kernels.products.shape import LARGEST_SIZE
 
 TABLES: tuple[str, ...] = ("predictors", "predicted_times", "break_even", "choices", "pieces")
 TABLES += ("surfaces", "surface_nodes", "batches", "locations", "location_break_even")
-TABLES += ("sustained", "cold_starts", "throughput")
+TABLES += ("sustained", "cold_starts", "throughput", "unseen_sessions")
 # The parts of a run besides its kernel.
 MODES = {
     IN_PIECES: "overlaps copies and kernel, which needs pinned memory and streams",
@@ -35,6 +36,7 @@ MODES = {
     MAPPED: "reads and writes host memory, which must be pinned",
 }
 _FLOOR = "the copies without the product"
+REVERSED = "In a new process, the CPU is therefore faster, unless its own start takes as long"
 _NO_BASELINE = "No CPU baseline has enough measured sizes for a fit."
 
 
@@ -168,7 +170,7 @@ def _lines(asked: Question, found: BySize | ByShape, gpu: CsvRow, tables: Tables
         yield f"{on_gpu[0].candidates} implementations compared, each with its block size"
     yield ""
     yield from _cpu_lines(asked, found)
-    yield from _notes_of_runs(asked, on_gpu[0], tables)
+    yield from (f"note: {text}" for text in _notes(asked, found, tables))
     yield (
         "Parentheses: 95 % prediction intervals, but confidence intervals at measured sizes and of "
         "break-even sizes."
@@ -209,17 +211,59 @@ def _cpu_lines(asked: Question, found: BySize | ByShape) -> Iterator[str]:
         )
 
 
-def _notes_of_runs(asked: Question, one: Answer, tables: Tables) -> Iterator[str]:
-    """Yield notes on what the predicted times do not include."""
+def _notes(asked: Question, found: BySize | ByShape, tables: Tables) -> Iterator[str]:
+    """Yield notes on what the predicted times do not include, and how sure they are."""
+    one, of_gpu = found.on_gpu[0], notes_of(tables, asked.gpu)
     if one.is_bound:
-        yield "note: this run copies more than asked for; parentheses give intervals of its bounds"
-    starts = [
-        row for row in tables["cold_starts"] if row["gpu"] == asked.gpu and row["part"] == "total"
-    ]
-    if starts:
-        first = max(starts, key=lambda row: float(row["time_s"]))
-        added, of = _seconds(float(first["time_s"])), f"{first['variant']}, N = {first['n']}"
-        yield f"note: the start of a process adds about {added} (measured with {of})"
+        yield "this run copies more than asked for; parentheses give intervals of its bounds"
+    if isinstance(found, BySize):
+        yield from found.later
+    elif not one.is_measured and asked.run.products == 1 and asked.run.location in of_gpu["unseen"]:
+        yield of_gpu["unseen"][asked.run.location]
+    if asked.shape.is_square and limits(tables, asked.gpu)[False].is_unaligned(asked.shape.n):
+        yield of_gpu["unaligned"]
+    if of_gpu["start"]:
+        yield of_gpu["start"]
+        in_process_s = one.time.time_s + of_gpu["start_s"]
+        cpus = {name: cpu.time.time_s for name in found.baselines if (cpu := found.on_cpu(name))}
+        faster = [n for n, cpu_s in cpus.items() if one.time.time_s < cpu_s < in_process_s]
+        if faster:
+            yield f"{REVERSED} ({'; '.join(CPU_BASELINES[name] for name in faster)})."
+
+
+def notes_of(tables: Tables, gpu: str) -> dict[str, Any]:
+    """Return notes on a GPU's predictions, which the page shows too.
+
+    "start": the time of a process's start, which is "start_s"; "unaligned": sizes that are not
+    multiples of 4; "unseen", by location: a test on other sessions. A note without data is blank.
+    """
+    starts, unseen = (
+        [row for row in tables[name] if row["gpu"] == gpu]
+        for name in ("cold_starts", "unseen_sessions")
+    )
+    starts = [row for row in starts if row["part"] == "total"]
+    longest = max(starts, key=lambda row: float(row["time_s"]), default=None)
+    notes: dict[str, Any] = {"start": "", "start_s": 0.0, "unseen": {}, "unaligned": ""}
+    if longest:
+        notes["start_s"] = time_s = float(longest["time_s"])
+        of = f"{longest['variant']}, N = {longest['n']}"
+        notes["start"] = f"Starting a process adds about {_seconds(time_s)} (measured with {of})."
+    for row in unseen:
+        inside, error = (100 * float(row[name]) for name in ("inside_share", "median_error"))
+        notes["unseen"][row["host_memory"]] = (
+            "Predicted from measured shapes. When the last session was predicted from the others, "
+            f"{inside:.0f} % of its {row['cells']} runs at this data location were inside their "
+            f"intervals; the median error was {error:.0f} %."
+        )
+    limit = limits(tables, gpu)[False]
+    if limit.unaligned:
+        factor = _three_digits(math.exp(limit.unaligned_half_width))
+        notes["unaligned"] = (
+            f"N is not a multiple of {ALIGNED}, so loads cannot be aligned. Of such sizes, only "
+            f"{' and '.join(map(str, sorted(limit.unaligned)))} were measured, where kernel times "
+            f"differ by up to {factor}× from predicted ones. The interval includes this."
+        )
+    return notes
 
 
 def _copies_s(asked: Question, one: Answer, tables: Tables) -> float | None:

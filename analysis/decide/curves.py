@@ -6,6 +6,7 @@ the slope between the last two sizes, clipped to physical limits (`EXPONENTS`). 
 estimated by leave-one-out prediction of each size.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -17,7 +18,7 @@ from analysis.data.best import fastest
 from analysis.data.cells import whole
 from analysis.data.frames import concatenated
 from analysis.data.recordings import MeasuredSource, once_per_recording
-from analysis.decide.lookup import square
+from analysis.decide.lookup import ALIGNED, square
 from analysis.decide.predictors import Curve, fill
 from analysis.schema import renaming
 from analysis.stats.estimates import FloatArray, conformal, rms
@@ -183,6 +184,26 @@ def kernel_cells(source: MeasuredSource) -> pd.DataFrame:
     cells = cells[cells["kernel_s"].notna() & cells["host_s"].isna()]
     cells = cells.rename(columns=renaming("kernel_s", "time_s"))
     return cells.sort_values(["variant", "block_size", "n"])
+
+
+def unaligned(source: MeasuredSource) -> dict[str, object]:
+    """Return the sizes of a study that are not multiples of `ALIGNED`, and the error there.
+
+    The error is the half-width, in logarithms, of kernel times predicted from multiples. Few such
+    sizes are measured, so the errors of all implementations that can be the fastest are pooled.
+    """
+    errors = []
+    for cells in itertools.chain.from_iterable(_by_arithmetic(kernel_cells(source))):
+        n, time_s = (cells[name].to_numpy(dtype=float) for name in ("n", "time_s"))
+        whole = n % ALIGNED == 0
+        if whole.sum() > 1:
+            predicted = curve(n[whole], time_s[whole]).at(n[~whole])
+            errors.append(predicted - np.log(time_s[~whole]))
+    sizes = sorted({n for n in source.gpu_square_cells["n"] if n % ALIGNED})
+    if not sizes or not errors:
+        return {}
+    half_width = conformal(np.concatenate(errors))
+    return {"unaligned_sizes": " ".join(map(str, sizes)), "unaligned_half_width": half_width}
 
 
 def cpu_baselines(source: MeasuredSource) -> pd.DataFrame:

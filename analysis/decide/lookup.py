@@ -16,6 +16,8 @@ from kernels.catalog.product import Product
 from kernels.products.shape import Shape
 
 ELEMENT_BYTES = 4
+# Rows of so many elements start at multiples of 16 bytes, which the widest loads need.
+ALIGNED = 4
 WIDEST = math.log(1000)  # largest half-width of an interval that is shown
 PARTS = {"h2d": "copies in", "kernel": "kernel", "d2h": "copy back", "overhead": "overhead"}
 CsvRow = Mapping[str, str]
@@ -26,28 +28,44 @@ class Prediction:
     """A predicted time in seconds, and its 95 % prediction interval.
 
     `half_width` is half the width of the interval in logarithms; above `WIDEST` the prediction is
-    useless. The interval does not begin below `least_s`.
+    useless. Below the time, measured times may have another half-width, `lower`. The interval does
+    not begin below `least_s`.
     """
 
     time_s: float
     half_width: float
     least_s: float = 0.0
+    lower: float | None = None
+
+    @property
+    def below(self) -> float:
+        """The half-width below the time."""
+        return self.half_width if self.lower is None else self.lower
 
     @property
     def bounds(self) -> tuple[float, float]:
         """The ends of the interval, in seconds."""
         if self.half_width > WIDEST:
             return 0.0, math.inf
-        low_s, high_s = (self.time_s * math.exp(sign * self.half_width) for sign in (-1, 1))
-        return max(low_s, self.least_s), high_s
+        low_s = self.time_s * math.exp(-self.below)
+        return max(low_s, self.least_s), self.time_s * math.exp(self.half_width)
+
+    @classmethod
+    def measured(cls, row: CsvRow, stem: str, products: int = 1) -> "Prediction":
+        """Return the time of several products, measured each as the columns `stem` of a row say."""
+        time_s, high_s = float(row[f"{stem}_s"]), float(row[f"{stem}_high_s"] or "inf")
+        low_s = float(row[f"{stem}_low_s"] or time_s)
+        widths = math.log(high_s / time_s), math.log(time_s / low_s)
+        return cls(products * time_s, widths[0], lower=widths[1])
 
     def over(self, other: "Prediction") -> "Prediction":
         """Return the ratio to another, independent time; the squares of half-widths add up.
 
         Source: Zou and Donner, Statistics in Medicine 27 (2008) 1693.
         """
-        half_width = math.hypot(self.half_width, other.half_width)
-        return Prediction(self.time_s / other.time_s, half_width)
+        half_width = math.hypot(self.half_width, other.below)
+        lower = math.hypot(self.below, other.half_width)
+        return Prediction(self.time_s / other.time_s, half_width, lower=lower)
 
 
 @dataclass(frozen=True)
@@ -117,6 +135,20 @@ class Rows:
         """The shortest time of a run in the table."""
         every = (one for at_n in self._by_size.values() for one in at_n.values())
         return min(one.time.time_s for one in every)
+
+    @property
+    def measured_later(self) -> dict[str, int]:
+        """The smallest measured size of variants that are the fastest at some size.
+
+        Variants that were measured from the smallest size on are excluded.
+        """
+        fastest = {one.variant for n in self._sizes if (one := self.fastest(n))}
+        every = [one for at_n in self._by_size.values() for one in at_n.values()]
+        ordered = sorted(
+            (one for one in every if one.variant in fastest), key=lambda one: one.least_n
+        )
+        least = {one.variant: one.least_n for one in reversed(ordered)}
+        return {name: n for name, n in least.items() if n > self.measured_sizes[0]}
 
     def at(self, n: int) -> dict[tuple[str, str], Implementation]:
         """Return the implementations at size `n`, by variant and block size."""

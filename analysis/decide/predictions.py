@@ -9,7 +9,7 @@ from analysis.data.cells import is_library, whole
 from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.decide.break_even import break_even_table
-from analysis.decide.curves import curve_rows
+from analysis.decide.curves import curve_rows, unaligned
 from analysis.decide.predictors import Predictor, predictor, within_reach
 from analysis.decide.surfaces import HIGHEST
 from analysis.decide.tabulated import predicted_times_table
@@ -41,7 +41,8 @@ def predictors_table(found: list[MeasuredSource]) -> pd.DataFrame:
 
     launch_s: time of an empty kernel between two events, the least possible. fp32_flop_per_s,
     tensor_flop_per_s: the highest throughput of a kernel in strict FP32 and on tensor cores.
-    least_n, largest_n: range of the measured sizes. error_bound: acceptable error of predictions.
+    least_n, largest_n: range of the measured sizes. unaligned_sizes, unaligned_half_width: see
+    `analysis.decide.curves.unaligned`. error_bound: acceptable error of predictions.
     """
     rows = []
     for source in with_gpu(found):
@@ -54,7 +55,7 @@ def predictors_table(found: list[MeasuredSource]) -> pd.DataFrame:
         if len(cells):
             row |= {"least_n": cells["n"].min(), "largest_n": cells["n"].max()}
             highest = _highest_flop_per_s(source.gpu_squares)
-            row |= dict(zip(HIGHEST, highest, strict=True))
+            row |= dict(zip(HIGHEST, highest, strict=True)) | unaligned(source)
         rows.append(row | {"error_bound": ERROR_BOUND})
     return from_rows("predictors", rows)
 

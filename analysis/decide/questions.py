@@ -66,9 +66,8 @@ class Question:
 
     def takes(self, variant: str) -> bool:
         """Return whether an implementation computes with the arithmetic that is asked for."""
-        return self.arithmetic == ANY or VARIANTS[variant].tensor_cores == (
-            self.arithmetic == TENSOR
-        )
+        uses_tensor_cores = variant in VARIANTS and VARIANTS[variant].tensor_cores
+        return self.arithmetic == ANY or uses_tensor_cores == (self.arithmetic == TENSOR)
 
     @property
     def products(self) -> str:
@@ -84,6 +83,7 @@ class Answer:
     """A predicted time: its implementation, its parts in s by `PARTS`, and why it is extrapolated.
 
     `is_bound`: the time is an upper bound, because this run copies more than the one asked for.
+    `is_measured`: the time is that of this shape, not a prediction.
     """
 
     variant: str
@@ -94,6 +94,7 @@ class Answer:
     candidates: int
     block_size: int | None = None
     is_bound: bool = False
+    is_measured: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ class Runs:
         return Answer(
             one.variant,
             one.name + self.in_sequence * (products > 1),
-            within(time, asked, limit, not one.covers(n)),
+            within(time, asked, limit, not one.covers(n), one.parts.get("kernel", 0.0)),
             one.parts if products == 1 else {},
             None if one.covers(n) else _outside(one, n),
             one.candidates,
@@ -141,12 +142,22 @@ class Runs:
         )
 
 
-def within(time: Prediction, asked: Question, limit: Limit | None, outside: bool) -> Prediction:
-    """Return a prediction raised to what kernels can reach; `outside`: only what they sustain."""
-    limit = limit or Limit()
-    kernels_s = asked.run.products * asked.shape.flop / limit.flop_per_s
+def within(
+    time: Prediction, asked: Question, limit: Limit | None, outside: bool, kernel_s: float
+) -> Prediction:
+    """Return a prediction raised to what kernels can reach; `outside`: only what they sustain.
+
+    `kernel_s` is the time of one kernel, if it is known. The interval includes the unknown effect
+    of a size of square products to which loads cannot be aligned.
+    """
+    limit, products = limit or Limit(), asked.run.products
+    kernels_s = products * asked.shape.flop / limit.flop_per_s
     least_s = kernels_s / limit.sustained_share if outside else float(limit.sustained_s(kernels_s))
-    return replace(time, time_s=max(time.time_s, least_s), least_s=kernels_s)
+    time = replace(time, time_s=max(time.time_s, least_s), least_s=kernels_s)
+    if not (asked.shape.is_square and limit.is_unaligned(asked.shape.n)):
+        return time
+    of_kernels = limit.half_width(max(products * kernel_s, kernels_s) / time.time_s)
+    return replace(time, half_width=math.hypot(time.half_width, of_kernels), lower=None)
 
 
 def runs_on_gpu(asked: Question, tables: Tables) -> list[Runs]:
@@ -163,6 +174,13 @@ def runs_on_gpu(asked: Question, tables: Tables) -> list[Runs]:
     ]
     of_gpu = limits(tables, asked.gpu)
     return [Runs(rows, math.inf, IN_SEQUENCE, of_gpu) for rows in sides if rows.has_times]
+
+
+def measured_later(runs: Iterable[Runs]) -> Iterator[tuple[int, str]]:
+    """Yield sizes on a GPU from which variants were measured, each with a note for smaller ones."""
+    for one in runs:
+        for variant, n in one.rows.measured_later.items():
+            yield n, f"{variant} was measured from N = {n} only; below, it may be faster."
 
 
 def runs_on_cpu(tables: Tables, recording: str) -> dict[str, Runs]:
@@ -182,13 +200,14 @@ class BySize:
 
     def __init__(self, asked: Question, tables: Tables, recording: str) -> None:
         self._asked, self._tables = asked, tables
+        self._runs = runs_on_gpu(asked, tables)
         self._on_cpu = runs_on_cpu(tables, recording)
         self.baselines = list(self._on_cpu)
 
     @cached_property
     def on_gpu(self) -> list[Answer]:
         """The fastest implementations of this study and of a library, the faster one first."""
-        return _by_time(one.answer(self._asked) for one in runs_on_gpu(self._asked, self._tables))
+        return _by_time(one.answer(self._asked) for one in self._runs)
 
     def on_cpu(self, baseline: str) -> Answer | None:
         """Return the answer for the fastest implementation of a CPU baseline."""
@@ -203,6 +222,11 @@ class BySize:
         ]
         rows = {row["cpu_baseline"]: row for row in sorted(of_gpu, key=size_of, reverse=True)}
         return {name: rows.get(name) for name in self.baselines}
+
+    @property
+    def later(self) -> Iterator[str]:
+        """Notes on variants that may be faster than the answer, but were not measured here."""
+        return (note for n, note in measured_later(self._runs) if self._asked.shape.n < n)
 
     @property
     def shortest_s(self) -> float:
@@ -314,8 +338,7 @@ class ByShape:
         }
 
     def _of_batch(self, row: CsvRow) -> Answer:
-        time_s, high_s = float(row["run_s"]), float(row["run_high_s"] or "inf")
-        time = Prediction(self._asked.run.products * time_s, math.log(high_s / time_s))
+        time = Prediction.measured(row, "run", self._asked.run.products)
         block_size = int(row["block_size"]) if row["block_size"] else None
         name = named(row["variant"], block_size) + MEASURED
         return Answer(row["variant"], name, time, {}, None, len(self._placed), block_size)
@@ -325,11 +348,13 @@ class ByShape:
         if isinstance(one, Runs):
             return self._bounding(one.answer(self._asked), run)
         time, far = self._predicted(one, run), self._far(one.runs[run.location])
-        if (row := self._measured.get((one.variant, run.location))) and run.products == 1:
-            time_s = float(row["total_s"])
-            time = Prediction(time_s, math.log(float(row["total_high_s"]) / time_s))
-        time = within(time, self._asked, one.limit, far is not None)
+        row = self._measured.get((one.variant, run.location)) if run.products == 1 else None
+        if row:
+            time = Prediction.measured(row, "total")
+        kernel_s = float(one.kernel.time_s(self._shape)[0])
+        time = within(time, self._asked, one.limit, far is not None, kernel_s)
         answer = Answer(one.variant, one.variant, time, {}, far, len(self._placed))
+        answer = replace(answer, is_measured=row is not None)
         return self._bounding(answer, run)
 
     def _bounding(self, answer: Answer | None, run: Run) -> Answer | None:

@@ -17,7 +17,7 @@ from analysis.cpu.cells import candidates
 from analysis.data.best import fastest
 from analysis.data.cells import is_square
 from analysis.data.frames import from_rows, stacked
-from analysis.data.recordings import MeasuredSource, once_per_recording
+from analysis.data.recordings import MeasuredSource, once_per_recording, with_gpu
 from analysis.decide.curves import half_widths
 from analysis.decide.surface_fits import LEAST_SHAPES, Fit, Measured, fit
 from analysis.decide.surfaces import (
@@ -75,6 +75,48 @@ def surfaces_of(sources: Sequence[MeasuredSource]) -> Surfaces:
     frames = surface_tables(sources)
     filled = {name: frame.astype(object).where(frame.notna(), "") for name, frame in frames.items()}
     return Surfaces({name: frame.to_dict("records") for name, frame in filled.items()})
+
+
+def unseen_sessions_table(sources: Sequence[MeasuredSource]) -> pd.DataFrame:
+    """Return one row per GPU and location: its last session, predicted from the other sessions.
+
+    cells: runs of that session that surfaces predict. inside_share: share of them inside their
+    prediction intervals. median_error: median of |log(predicted/measured)|.
+    """
+    frames = []
+    for source in with_gpu(sources):
+        if errors := list(_unseen(source)):
+            by_location = pd.concat(errors).groupby("host_memory", as_index=False)
+            columns = {"cells": ("inside", "count"), "inside_share": ("inside", "mean")}
+            table = by_location.agg(**columns, median_error=("error", "median"))
+            frames.append(table.assign(recording=source.recording_id, gpu=source.label))
+    return stacked("unseen_sessions", frames)
+
+
+def _unseen(source: MeasuredSource) -> Iterator[pd.DataFrame]:
+    """Yield log errors of the last of several sessions, by variant and location."""
+    *others, last = sorted(source.recording.samples["session"].unique())
+    runs = _only(source, [last]).placed.summary()
+    runs = runs[(runs["dtype"] == "float32") & (runs["batch"] == 1)]
+    for one in surfaces_of([_only(source, others)]).on_gpu(source.label) if others else ():
+        for location in one.runs:
+            rows = runs[(runs["variant"] == one.variant) & (runs["host_memory"] == location)]
+            time_s, half_width = one.predict(_shapes(rows), Run(location))
+            error = np.abs(np.log(time_s / rows["total_s"]))
+            inside = error <= half_width
+            yield pd.DataFrame({"host_memory": location, "error": error, "inside": inside})
+
+
+def _only(source: MeasuredSource, sessions: Sequence[int]) -> MeasuredSource:
+    """Return a GPU with some of its sessions, without batches and CPU."""
+    recording = source.recording
+    samples, kernels = (
+        rows[rows["session"].isin(sessions) & (rows["device"] == source.device)]
+        for rows in (recording.samples, recording.kernels)
+    )
+    none = recording.throughput[:0]
+    chosen = replace(recording, samples=samples, kernels=kernels, throughput=none)
+    return replace(source, recording=chosen)
 
 
 @dataclass(frozen=True)

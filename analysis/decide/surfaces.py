@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from analysis.decide.lookup import ELEMENT_BYTES, CsvRow
+from analysis.decide.lookup import ALIGNED, ELEMENT_BYTES, CsvRow
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.locations import LOCATIONS
 
@@ -329,28 +329,45 @@ class Limit:
     """Limit of a GPU's kernels with one arithmetic: the highest throughput measured.
 
     Kernels that run for longer than `LONG_S` reach only a share of it, because power lowers the
-    clock; the share is the least that was measured in sustained launches.
+    clock; the share is the least that was measured in sustained launches. At sizes that are not
+    multiples of `ALIGNED`, kernel times have an error of `unaligned_half_width` in logarithms,
+    except at the sizes `unaligned`, which were measured.
     """
 
     flop_per_s: float = math.inf
     sustained_share: float = 1.0
+    unaligned_half_width: float = 0.0
+    unaligned: frozenset[int] = frozenset()
 
     def sustained_s(self, kernels_s: FloatArray | float) -> FloatArray:
         """Return the time that kernels take back to back."""
         return np.where(np.asarray(kernels_s) > LONG_S, kernels_s / self.sustained_share, kernels_s)
 
+    def is_unaligned(self, n: int) -> bool:
+        """Return whether square matrices of size `n` are not aligned and were not measured."""
+        return n % ALIGNED > 0 and n not in self.unaligned
+
+    def half_width(self, kernel_share: float) -> float:
+        """Return the half-width that an unaligned size adds to runs with this share of kernels."""
+        return math.log1p(min(kernel_share, 1.0) * math.expm1(self.unaligned_half_width))
+
 
 def limits(tables: Mapping[str, Sequence[CsvRow]], gpu: str) -> dict[bool, Limit]:
     """Return the limits of a GPU: False for strict FP32, True for tensor cores."""
     rows = [row for row in tables.get("predictors", ()) if row["gpu"] == gpu]
-    rates = [rows[0][name] if rows else "" for name in HIGHEST]
+    of_gpu = rows[0] if rows else {}
+    rates = [of_gpu.get(name, "") for name in HIGHEST]
+    unaligned = frozenset(map(int, of_gpu.get("unaligned_sizes", "").split()))
+    error = float(of_gpu.get("unaligned_half_width") or 0)
     shares: dict[bool, list[float]] = {False: [], True: []}
     for row in tables.get("sustained", ()):
         if row["gpu"] == gpu and row["variant"] in VARIANTS:
             tensor_cores = VARIANTS[row["variant"]].tensor_cores
             shares[tensor_cores].append(float(row["sustained_share"]))
     return {
-        bool(at): Limit(float(rate) if rate else math.inf, min([1.0, *shares[bool(at)]]))
+        bool(at): Limit(
+            float(rate) if rate else math.inf, min([1.0, *shares[bool(at)]]), error, unaligned
+        )
         for at, rate in enumerate(rates)
     }
 

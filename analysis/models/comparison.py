@@ -1,13 +1,12 @@
-"""Comparing models by their errors at left-out sizes, and the effects that they add."""
+"""Comparing models by their errors at left-out sizes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations, permutations
 
 import numpy as np
 import pandas as pd
 
-from analysis.models.definitions import EFFECTS, MODELS
+from analysis.models.definitions import MODELS
 from analysis.schema import bounded, renaming
 from analysis.stats.estimates import FloatArray, IntArray, percentile_interval, rms, seeded
 from analysis.stats.fitting import Data, Fit, log_model, solve
@@ -18,7 +17,6 @@ LEAST_SIZE = 512  # from this size, launch overhead does not dominate a kernel's
 FACTOR = 1.5  # predictions within this factor are counted
 _FEWEST_GROUPS = 2
 _ROUNDING = 1e-9  # smaller errors of logarithms are due to the search, not the times
-_OVER_NOISE = 2.0  # least error to divide into shares, over the standard error of the medians
 
 
 @dataclass(frozen=True)
@@ -135,30 +133,6 @@ def drawn_errors(
         times *= rng.multinomial(count, np.full(count, 1 / count), draws)[:, of]
     times[times.sum(axis=1) == 0] = 1  # no cell was drawn
     return np.maximum(np.sqrt(errors**2 @ times.T / times.sum(axis=1)), _ROUNDING)
-
-
-def effects(of_subset: Callable[[frozenset[str]], float], variance: float = 0.0) -> pd.DataFrame:
-    """Return one row per effect of `EFFECTS`: its share of M0's mean square left-out error.
-
-    `of_subset` returns this error of M0 with some effects. share: the reduction by the effect,
-    averaged over all orders in which the effects can be added (Shapley's value), over the error of
-    M0; share_low and share_high: the least and the largest reduction of these orders. Shares are
-    NaN if M0's error is within noise; `variance` is the variance of the logarithms of the medians.
-    """
-    subsets = (combinations(EFFECTS, size) for size in range(len(EFFECTS) + 1))
-    square_of = {each: of_subset(each) for each in map(frozenset, chain.from_iterable(subsets))}
-    of_m0 = square_of[frozenset()]
-    noise = max(_OVER_NOISE**2 * variance, _ROUNDING**2)
-    rows = []
-    for effect in EFFECTS:
-        gained = []
-        for order in permutations(EFFECTS):
-            before = frozenset(order[: order.index(effect)])
-            gained.append(square_of[before] - square_of[before | {effect}])
-        shares = np.array(gained) / (of_m0 if of_m0 > noise else np.nan)
-        bounds = bounded("share", shares.mean(), shares.min(), shares.max())
-        rows.append({"model": effect, "adds": MODELS[effect].adds, **bounds})
-    return pd.DataFrame(rows)
 
 
 def best_of(candidates: Sequence[Candidate]) -> Candidate:

@@ -5,7 +5,7 @@ A model is a sum over kinds of work: units of work of a launch times non-negativ
 of warps to the memories are counted (`analysis.models.work`).
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -172,14 +172,3 @@ _MODELS = (
     Model("M8", "instructions issued, in addition to lines and waits", _ALL, _RHO_L, "M7"),
 )
 MODELS = {model.name: model for model in _MODELS}
-# The effects that can be added to M0 in any order, by the model that adds each.
-EFFECTS = ("M1", "M2", "M3")
-
-
-def with_effects(chosen: Collection[str]) -> Model:
-    """Return the model M0 with some of `EFFECTS` added."""
-    accesses, shared = (_GLOBAL, _SHARED) if "M2" in chosen else (_m0_global, _m0_shared)
-    units: dict[str, Column] = {CONSTANT: _one} if "M1" in chosen else {}
-    if "M3" in chosen:
-        units["t_N"], accesses = _of(accesses, uncoalesced=True), _of(accesses, uncoalesced=False)
-    return Model(" ".join(sorted(chosen)), "", units | {"t_G": accesses, "t_S": shared}, _RHO_T)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -28,7 +27,7 @@ from kernels.catalog.variant import CatalogKernel
 
 _LABELS = ["source", "machine", "quantity", "kernels"]
 _CELLS = ["variant", "block_size", "n", *with_bounds("time_s"), "samples", "role"]
-_TABLES = ("comparison", "tests", "effects", "errors", "predictions")
+_TABLES = ("comparison", "tests", "errors", "predictions")
 # Ranges of sizes on every GPU and as published, after that of all sizes, and least block sizes.
 _LARGE, _LARGEST = (256, 1), (1024, 4)
 _PUBLISHED_TABLES = (5, 4, 3)
@@ -218,7 +217,6 @@ def _of_case(case: Case, candidates: list[Candidate]) -> dict[str, pd.DataFrame]
         "models": pd.concat(parameters, ignore_index=True),
         "model_comparison": pd.concat([compared.assign(**factors), worst], axis=1),
         "model_tests": evaluated.assign(selected_on_this_gpu=chosen_here),
-        "model_effects": _effects(case),
         "model_errors": pd.concat(
             [_errors(case, one.model) for one in candidates if one.model in ("M0", best.model)]
         ),
@@ -235,22 +233,6 @@ def _ranges(case: Case, *further: tuple[int, int]) -> Iterator[tuple[int, int, C
         part = replace(case, cells=case.cells[large], draws=case.draws[large])
         if part.cells.loc[part.fitted, "n"].nunique() > 2:
             yield from_n, from_block, part
-
-
-def _effects(case: Case) -> pd.DataFrame:
-    """Return the share of each effect in M0's error, in each of `_ranges`.
-
-    Only the kernels that the source models show all effects, so other cases have no rows.
-    """
-    frames = []
-    is_modelled = case.labels["kernels"] == definitions.MODELLED_SET
-    for from_n, _, part in _ranges(case) if is_modelled else ():
-        design = definitions.with_effects(definitions.EFFECTS).design(part.cells[part.fitted])
-        if design.any(axis=0).all():  # 0 where no kernel has an effect
-            variance = float(_data(part).variance.mean())
-            shares = comparison.effects(partial(_left_out_square, part), variance)
-            frames.append(shares.assign(from_n=from_n))
-    return pd.concat(frames) if frames else pd.DataFrame()
 
 
 def _errors(case: Case, model: str) -> pd.DataFrame:
@@ -270,12 +252,6 @@ def _errors(case: Case, model: str) -> pd.DataFrame:
                     row |= {"from_n": from_n, "from_block_size": from_block}
                     rows.append(row | evaluation.spread(errors))
     return pd.DataFrame(rows)
-
-
-def _left_out_square(case: Case, chosen: frozenset[str]) -> float:
-    design = definitions.with_effects(chosen).design(case.cells[case.fitted])
-    data = replace(_data(case), design=design)
-    return float(np.mean(candidate("M0", data, fit_model(data)).left_out ** 2))
 
 
 def _parameters(case: Case, one: Candidate, spread: Uncertainty) -> pd.DataFrame:

@@ -5,7 +5,7 @@ digit (`rounding_s`). Bounds are the worst cases of this rounding and of the int
 start-up constant, the start of a program that the times of Tables 1–5 include.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any
@@ -24,7 +24,6 @@ from analysis.stats.rounding import half_unit
 
 WARM_TABLE = 6  # measured in a running process; Tables 1–5 include its start-up
 _KERNEL = ["implementation", "block_size"]
-ORDER, REPEAT = "order", "repeat"
 _FIRST = ("table", "machine", *_KERNEL, "n", "time_s", "above_constant_s", "rounding_s")
 _NEAR = 0.1  # largest share of the constant by which a "near" time differs from it
 _COPIES = 3  # copies of A, B and C in one run
@@ -194,35 +193,22 @@ def _speedups_without(cells: pd.DataFrame, start: pd.DataFrame, cold: pd.Series)
 
 
 def pairs_table(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return pairs of cells of `cells_table` that should be consistent with each other.
+    """Return pairs of block sizes of a kernel at one n, from `cells_table`.
 
-    Kind `ORDER`: two block sizes of a kernel at one n; the smaller should not be faster. `differs`:
-    it is faster by the printed digits. `is_empty`: its time is indistinguishable from the start-up
-    constant. Kind `REPEAT`: one cell printed by two tables; `differs`: with different times.
+    The smaller block should not be faster. `differs`: it is faster by the printed digits.
+    `is_empty`: its time is indistinguishable from the start-up constant.
     """
-    return from_rows("audit_pairs", [*_block_sizes(cells), *_repeats(cells)])
-
-
-def _block_sizes(cells: pd.DataFrame) -> Iterator[dict[str, object]]:
+    rows = []
     swept = cells[cells["block_size"].notna()]
     for _, alike in swept.groupby(["table", "machine", "implementation", "n"]):
         for first, second in combinations(alike.sort_values("block_size").to_dict("records"), 2):
-            faster = bool(first["time_s"] < second["time_s"])
             most = np.fmax(first["constant_s"], first["constant_high_s"])  # a bound may be missing
-            is_empty = bool(first["time_s"] - first["rounding_s"] <= most)
-            yield _pair(ORDER, first, second, differs=faster, is_empty=is_empty)
-
-
-def _repeats(cells: pd.DataFrame) -> Iterator[dict[str, object]]:
-    for _, alike in cells.groupby(["machine", *_KERNEL, "n"], dropna=False):
-        first, *others = alike.sort_values("table").to_dict("records")
-        for second in others:
-            yield _pair(REPEAT, first, second, differs=bool(second["time_s"] != first["time_s"]))
-
-
-def _pair(kind: str, first: _Row, second: _Row, **more: bool) -> dict[str, object]:
-    others = {f"other_{name}": second[name] for name in ("block_size", "time_s")}
-    return {"kind": kind, **{name: first[name] for name in _FIRST}, **others, **more}
+            row: dict[str, object] = {name: first[name] for name in _FIRST}
+            row |= {f"other_{name}": second[name] for name in ("block_size", "time_s")}
+            row["differs"] = bool(first["time_s"] < second["time_s"])
+            row["is_empty"] = bool(first["time_s"] - first["rounding_s"] <= most)
+            rows.append(row)
+    return from_rows("audit_pairs", rows)
 
 
 def on_gpu(published: pd.DataFrame) -> pd.Series:

@@ -7,7 +7,7 @@ shapes and locations, `report/shapes.js`.
 import itertools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -18,22 +18,35 @@ from analysis.data.cells import whole
 from analysis.data.devices import Device
 from analysis.data.store import Store
 from analysis.decide import surfaces
-from analysis.decide.advise import MODES, break_even_text, is_elsewhere, largest_n
-from analysis.decide.lookup import PARTS, WIDEST, named
+from analysis.decide.advise import (
+    MODES,
+    REVERSED,
+    break_even_text,
+    is_elsewhere,
+    largest_n,
+    notes_of,
+)
+from analysis.decide.lookup import ALIGNED, PARTS, WIDEST, Prediction, named
 from analysis.decide.questions import (
+    ARITHMETIC,
     BATCH,
     FAMILIES,
     MEASURED,
+    Question,
+    Tables,
     break_even_sizes,
     measured_break_even,
+    measured_later,
+    runs_on_gpu,
     size_of,
 )
-from analysis.decide.surfaces import Limit, limits
+from analysis.decide.surfaces import Limit, Run, limits
 from analysis.render.explorer_data import TIME_UNIT_S, codes, numbers
 from analysis.render.numbers import visible
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.locations import LOCATIONS, bounding
+from kernels.catalog.locations import HOST_MEMORY, LOCATIONS, bounding
 from kernels.catalog.variant import PREPARED, Library
+from kernels.products.shape import Shape
 
 _UNBOUNDED = 1e9  # stands for the half-width of a missing interval: JSON has no infinity
 _TEXTS = ("recording", "gpu", "cpu_baseline", "host_memory", "variant")
@@ -48,13 +61,7 @@ def calculator_data(store: Store, measured: Sequence[Device]) -> str:
     gpus = store["predictors"].set_index("gpu")
     texts = {
         name: store[name].astype(object).where(store[name].notna(), "").to_dict("records")
-        for name in ("predictors", "sustained")
-    }
-    first = store["cold_starts"]
-    first = first[first["part"] == "total"].sort_values("time_s")
-    starts = {
-        row["gpu"]: [row["time_s"], f"{row['variant']}, N = {row['n']}"]
-        for row in first.to_dict("records")
+        for name in ("predictors", "sustained", "predicted_times", "cold_starts", "unseen_sessions")
     }
     tables = (store[name].astype(str).to_dict("records") for name in ("break_even", "choices"))
     sizes = [*break_even_sizes(*tables)]
@@ -68,7 +75,9 @@ def calculator_data(store: Store, measured: Sequence[Device]) -> str:
             | {"recording": visible(gpu.recording)}
             | {"largest": largest_n(gpus.loc[gpu.label])}
             | {"limits": [_limit(one) for one in limits(texts, gpu.label).values()]}
-            | {"start": starts.get(gpu.label), "threads": threads.get(gpu.recording, 1)}
+            | {"threads": threads.get(gpu.recording, 1), "notes": notes_of(texts, gpu.label)}
+            | {"unaligned": sorted(limits(texts, gpu.label)[False].unaligned)}
+            | {"unalignedHalf": limits(texts, gpu.label)[False].unaligned_half_width}
             | {"memory_bytes": int(gpus.at[gpu.label, "memory_bytes"])}
             | {"stale": [name for name, one in VARIANTS.items() if one.source in gpu.stale_sources]}
             for gpu in measured
@@ -89,12 +98,25 @@ def calculator_data(store: Store, measured: Sequence[Device]) -> str:
         "bounding": {name: bounding(name) for name in LOCATIONS},
         "widest": WIDEST,
         "long_s": surfaces.LONG_S,
+        "aligned": ALIGNED,
+        "reversed": REVERSED,
+        "measuredLater": {
+            visible(f"{gpu}|{memory}|{arithmetic}"): [
+                [n, visible(note)] for n, note in _later(gpu, memory, arithmetic, texts)
+            ]
+            for gpu, memory, arithmetic in itertools.product(gpus.index, HOST_MEMORY, ARITHMETIC)
+        },
         "prepared": [name for name, entry in VARIANTS.items() if entry.flow == PREPARED],
         "tensor": [name for name, entry in VARIANTS.items() if entry.tensor_cores],
         "parts": PARTS,
         "time_unit_s": TIME_UNIT_S,
     }
     return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _later(gpu: str, memory: str, arithmetic: str, tables: Tables) -> Iterator[tuple[int, str]]:
+    asked = Question(gpu, Shape.square(1), Run(memory), arithmetic)
+    return measured_later(runs_on_gpu(asked, tables))
 
 
 def _or_none(value: float | None) -> float | None:
@@ -109,11 +131,13 @@ def _measured(store: Store) -> dict[str, object]:
     """Return times by GPU, variant, location and shape, and break-even sizes by location."""
     rows = store["locations"].dropna(subset=["total_high_s"])
     keys = ("gpu", "variant", "host_memory", "m", "n", "k")
-    halves = np.log(rows["total_high_s"] / rows["total_s"])
-    times = [
-        ["|".join(str(row[name]) for name in keys), row["total_s"], half, _or_none(row["cpu_s"])]
-        for row, half in zip(rows.to_dict("records"), halves, strict=True)
-    ]
+    times = {
+        visible("|".join(str(row[name]) for name in keys)): [
+            *_times(row, "total"),
+            _or_none(row["cpu_s"]),
+        ]
+        for row in rows.to_dict("records")
+    }
     tables = {
         name: store[name].astype(str).to_dict("records")
         for name in ("location_break_even", "break_even")
@@ -127,12 +151,18 @@ def _measured(store: Store) -> dict[str, object]:
             texts[visible(f"{gpu}|{location}|{family}")] = text
     batches: dict[str, list[object]] = {}
     for row in store["throughput"].to_dict("records"):
-        half = _or_none(math.log(row["run_high_s"] / row["run_s"])) or _UNBOUNDED
         name = named(row["variant"], whole(row["block_size"])) + MEASURED
-        one = {"variant": row["variant"], "name": name, "time": row["run_s"], "half": half}
+        values = dict(zip(("time", "half", "below"), _times(row, "run"), strict=True))
+        one = {"variant": row["variant"], "name": name} | values
         batches.setdefault(visible("|".join(str(row[name]) for name in BATCH)), []).append(one)
-    known = {visible(key): values for key, *values in times}
-    return {"times": known, "break_even": texts, "batches": batches}
+    return {"times": times, "break_even": texts, "batches": batches}
+
+
+def _times(row: dict[str, Any], stem: str) -> list[float]:
+    """Return a time, and the half-widths of its interval above and below."""
+    texts = {name: "" if pd.isna(value) else str(value) for name, value in row.items()}
+    time = Prediction.measured(texts, stem)
+    return [time.time_s, *(min(half, _UNBOUNDED) for half in (time.half_width, time.below))]
 
 
 def shapes_data(store: Store) -> dict[str, object]:

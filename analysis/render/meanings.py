@@ -11,12 +11,12 @@ from kernels.catalog.entries import VARIANTS
 from kernels.catalog.variant import Variant
 
 
-def meanings(glossary: Mapping[str, str], link: Callable[[str], str]) -> str:
+def meanings(glossary: Mapping[str, str], address_of: Callable[[str], str]) -> str:
     """Return the data as JSON with the keys kernels, cpu, terms, tables, columns and headings.
 
     kernels, cpu: title, sentence and source by variant. terms: meanings by term. tables:
-    descriptions. columns: headings by column, and by table and column where they differ. `link`
-    returns the link to a file of the repository.
+    descriptions. columns: headings by column, and by table and column where they differ.
+    `address_of` returns the address of a file of the repository, or its path if there is none.
     """
     headings: dict[str, str] = {}
     for name in TABLES:
@@ -25,8 +25,8 @@ def meanings(glossary: Mapping[str, str], link: Callable[[str], str]) -> str:
             if headings.setdefault(each, heading) != heading:
                 headings[f"{name}.{each}"] = heading
     data = {
-        "kernels": {entry.name: _variant(entry, link) for entry in VARIANTS.values()},
-        "cpu": {entry.name: _variant(entry, link) for entry in CPU_VARIANTS.values()},
+        "kernels": {entry.name: _variant(entry, address_of) for entry in VARIANTS.values()},
+        "cpu": {entry.name: _variant(entry, address_of) for entry in CPU_VARIANTS.values()},
         "terms": {_name(term): meaning for term, meaning in glossary.items()},
         "tables": {name: table.description for name, table in TABLES.items()},
         "columns": headings,
@@ -34,9 +34,9 @@ def meanings(glossary: Mapping[str, str], link: Callable[[str], str]) -> str:
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
-def _variant(entry: Variant | CpuVariant, link: Callable[[str], str]) -> list[str]:
+def _variant(entry: Variant | CpuVariant, address_of: Callable[[str], str]) -> list[str]:
     """Return the title, the sentence and the source of a variant; a library has an empty source."""
-    return [entry.title, entry.description, link(entry.source) if entry.source else ""]
+    return [entry.title, entry.description, address_of(entry.source) if entry.source else ""]
 
 
 def _name(term: str) -> str:

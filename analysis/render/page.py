@@ -81,7 +81,7 @@ def render(
     provenances = {name: read_provenance(Path(path)) for name, path in recordings.items()}
     ended_utc = [provenance["finished_utc"] for provenance in provenances.values()]
     cited = citation(recordings, ended_utc)
-    link = partial(cited.link, maker.commit)
+    address_of = partial(cited.address_of, maker.commit)
     names = embedded.archived(store)
     environment.globals |= {
         "t": t,
@@ -94,7 +94,7 @@ def render(
         "maker": maker,
         "state": maker.state,
         "version": "-".join([(maker.commit or "unknown")[:8], max(ended_utc, default="")[:10]]),
-        "link": link,
+        "link": partial(cited.link, maker.commit),
         "archived": {name: "yes" if name in names else "no" for name in schema.TABLES},
         "archive": embedded.archive(store, names),
         "drawings": drawings,
@@ -105,7 +105,7 @@ def render(
         "locations": LOCATIONS.values(),
         "explorer_data": packed(explorer_data(store, measured)),
         "context": context(t, measured),
-        "meanings": packed(meanings(_read_yaml(template_dir, "glossary.yaml"), link)),
+        "meanings": packed(meanings(_read_yaml(template_dir, "glossary.yaml"), address_of)),
         **dossier(t, measured),
         **_assets(template_dir),
     }
@@ -190,9 +190,13 @@ def _figure(
     views: Mapping[str, str],
     figure_name: str,
     title: str,
+    gpu: str = "",
     caller: Callable[[], str] | None = None,
 ) -> Markup:
-    """Return a figure with its title and its caption from `caller`; empty if it was not drawn."""
+    """Return a figure with its title and its caption from `caller`; empty if it was not drawn.
+
+    The title names the `gpu` if the figure shows one GPU only.
+    """
     index = figures_dir / "figures.json"
     try:
         drawn = json.loads(index.read_text())
@@ -204,6 +208,7 @@ def _figure(
         return Markup("")
     svg = (figures_dir / f"{figure_name}.svg").read_text()
     caption = Markup(caller()) if caller else Markup("")
+    title += f" ({gpu})" if gpu else ""
     return Markup(
         '<figure class="plot" id="figure-{0}">'
         '<div class="scroll" tabindex="0" role="region" aria-label="{1}">{2}</div>\n'

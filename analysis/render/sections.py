@@ -57,7 +57,7 @@ def context(t: Tables, devices: Devices) -> dict[str, Any]:
         "n": choice["n"] if choice else (largest and largest["largest_n"]) or 1024,
         "baselines": {
             "Kernel on the GPU (in section Kernels)": kernels,
-            "CPU implementation (everywhere)": {FASTEST_CPU: TITLES[FASTEST_CPU]} | cpus,
+            "CPU implementation in float32 (everywhere)": {FASTEST_CPU: TITLES[FASTEST_CPU]} | cpus,
         },
     }
 

@@ -3,7 +3,7 @@
 Tables without rows and columns without values are omitted, so captions are true for any recordings.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import jinja2
@@ -23,7 +23,7 @@ MOST_ROWS, MOST_COLUMNS = 400, 8
 _MOST_WHOLE = 30  # a table with more rows scrolls
 _ONLY = Markup(" The table shows <code>{}</code>; the CSV contains the other GPUs.")
 # Columns that name the GPU of a row; a table uses the first of them that it has.
-_OWNERS = (("gpu",), ("gpu_a", "gpu_b"), ("source",), ("recording",))
+_OWNERS = ("gpu", "source", "recording")
 _TRUTH = {True: "yes", False: "no", None: numbers.ABSENT}
 # Columns of names in a fixed-width font, and those of them that also show the GPU's mark.
 _MARKED = {"gpu", "recording", "source"}
@@ -125,7 +125,7 @@ class Tables:
             (row.place[1], [_placed(row, *name, shown[name[0]], self.marks) for name in names])
             for row in rows
         ]
-        return self._framed(rows.table, title, caller, heads, lines, only)
+        return self._framed(rows.table, title, caller, heads, lines, only, _owner(rows, shown))
 
     def pivot(
         self, rows: Rows, index: str, across: str, values: str, title: str, caller: Caller = None
@@ -154,7 +154,8 @@ class Tables:
             (None, [_Cell(str(key)), *(placed.get((key, each), absent) for each in headed)])
             for key in rows.values(index)
         ]
-        return self._framed(rows.table, title, caller, heads, lines, only)
+        owner = _owner(rows, (index, across))
+        return self._framed(rows.table, title, caller, heads, lines, only, owner)
 
     def _framed(
         self,
@@ -164,6 +165,7 @@ class Tables:
         heads: Sequence[_Cell],
         lines: Sequence[tuple[int | None, Sequence[_Cell]]],
         only: str,
+        owner: str = "",
     ) -> Markup:
         if not lines:
             return Markup("")
@@ -173,11 +175,23 @@ class Tables:
             "caption": Markup(caller()) if caller else "",
             "heads": Markup("".join(map(_Cell.heading, heads, attributes))),
             "body": Markup("\n".join(_line(*line, attributes) for line in lines)),
+            "of": f" ({numbers.visible(owner)})" if owner else "",
             "only": _ONLY.format(only) if only else "",
             "size": " whole" if len(lines) <= _MOST_WHOLE else "",
         }
         made = self.template.render(content, id=slug(numbers.visible(title)), csv=csv)
         return Markup(made.strip())
+
+
+def _owner(rows: Rows, shown: Collection[str]) -> str:
+    """Return the GPU or recording of all rows, unless a column shows it; empty for several."""
+    name = _owner_of(rows.frame)
+    owners = rows.values(name) if name and name not in shown else []
+    return str(owners[0]) if len(owners) == 1 else ""
+
+
+def _owner_of(frame: pd.DataFrame) -> str:
+    return next((name for name in _OWNERS if name in frame), "")
 
 
 def _line(number: int | None, cells: Sequence[_Cell], attributes: Sequence[str]) -> str:
@@ -186,16 +200,15 @@ def _line(number: int | None, cells: Sequence[_Cell], attributes: Sequence[str])
 
 
 def _is_of(frame: pd.DataFrame, focus: Device) -> pd.Series:
-    owner = next((name for name in _OWNERS if name[0] in frame), ())
+    owner = _owner_of(frame)
     if not owner:
         return pd.Series(True, frame.index)
-    shown = [focus.label, PUBLISHED, TREE]
-    of_card = frame[list(owner)].isin(shown).any(axis=1)
+    of_card = frame[owner].isin([focus.label, PUBLISHED, TREE])
     of_host = pd.Series(True, frame.index)
     if "recording" in frame:
         of_host = frame["recording"].isin([focus.recording, PUBLISHED, TREE])
         of_host |= frame["recording"].isna()
-    return of_card | (frame[list(owner)].isna().all(axis=1) & of_host)
+    return of_card | (frame[owner].isna() & of_host)
 
 
 def _heading(rows: Rows, name: str) -> str:

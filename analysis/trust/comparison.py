@@ -1,20 +1,16 @@
 """Comparing recordings by the ratio of medians of every configuration that both contain.
 
-`agreement_table` counts how many medians agree between recordings of one GPU model. `compare` gives
-a verdict on each configuration of two recordings; docs/explanation/methods.md ("Two recordings")
-gives its conditions and their reasons.
+`compare` gives a verdict on each configuration of two recordings; docs/explanation/methods.md ("Two
+recordings") gives its conditions and their reasons.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analysis.data.frames import stacked
 from analysis.data.kernel_times import kernel_times
-from analysis.data.recordings import MeasuredSource, l2_bytes
+from analysis.data.recordings import l2_bytes
 from analysis.domain import CPU
 from analysis.stats import between, significance
 from analysis.stats.estimates import CONFIDENCE, FloatArray, Groups, median_variance
@@ -30,17 +26,6 @@ GPU, HOST = "GPU", "host"
 OTHER_HARDWARE = "other hardware"
 # The timer and the launch are a larger share of short kernels, so *same* has a wider margin.
 SHORT_S, SHORT_MARGIN = 20e-6, 0.05
-# Kinds of configurations in the table agreement, and the times compared of each.
-GPU_KERNEL, PINNED, PAGEABLE = "GPU, kernel-only", "GPU, pinned", "GPU, pageable"
-ON_CPU = "CPU"
-_QUANTITIES = {
-    GPU_KERNEL: ("kernel",),
-    PINNED: ("total",),
-    PAGEABLE: ("total",),
-    ON_CPU: ("total",),
-}
-_KEY = [name for name in CELL if name != "device"]
-_PAIR = ["recording_a", "gpu_a", "recording_b", "gpu_b", "kind", "quantity"]
 # State of a GPU: columns of the table telemetry, and their names for one side.
 STATE = {
     "sm_clock_hz": "sm_clock_{}_hz",
@@ -250,101 +235,3 @@ def _side(name: str, sessions: list[FloatArray]) -> dict[str, float]:
         f"median_{name}_s": medians[0] * np.exp(np.log(medians / medians[0]).mean()),
         f"noise_{name}": noise / count**2,
     }
-
-
-# ---- All recordings of one GPU model
-
-
-def agreement_table(sources: list[MeasuredSource], summary: pd.DataFrame) -> pd.DataFrame:
-    """Return how many medians agree, per pair of recordings, kind and quantity.
-
-    A pair is one of `pairs`. Medians agree if their ratio is within `THRESHOLD`. Unlike an interval
-    of one recording, these ratios contain the variation between recordings.
-    """
-    compared, tolerance = _compared(sources), significance.THRESHOLD
-    both = ratios(compared, medians(summary))
-    both["agrees"] = significance.within(both["ratio"], tolerance)
-    counts = both.groupby("pair")["agrees"].agg(cells="size", cells_agreeing="sum")
-    share = counts["cells_agreeing"] / counts["cells"]
-    counts = counts.assign(tolerance=tolerance, share=share)
-    return stacked("agreement", [compared.join(counts, how="inner")])
-
-
-def pairs(sources: list[MeasuredSource]) -> list[tuple[MeasuredSource, MeasuredSource]]:
-    """Return pairs of GPUs of one model from two recordings; GPUs of equal index are paired first.
-
-    Each GPU has at most one partner per other recording.
-    """
-    recordings: dict[str, list[MeasuredSource]] = {}
-    for source in sources:
-        recordings.setdefault(source.recording_id, []).append(source)
-    paired = []
-    for ours, theirs in combinations(recordings.values(), 2):
-        candidates = [(a, b) for a in ours for b in theirs if a.device and a.gpu_name == b.gpu_name]
-        candidates.sort(key=lambda pair: pair[0].device != pair[1].device)
-        taken: set[str] = set()
-        for a, b in candidates:
-            if not taken & {a.label, b.label}:
-                paired.append((a, b))
-                taken |= {a.label, b.label}
-    return paired
-
-
-def _compared(sources: list[MeasuredSource]) -> pd.DataFrame:
-    """Return one row (`_PAIR`) per comparison; CPUs are compared once per two recordings."""
-    rows, hosts = [], set()
-    for a, b in pairs(sources):
-        ids = (a.recording_id, b.recording_id)
-        new_host = _cpu_conditions(a) == _cpu_conditions(b) and ids not in hosts
-        hosts.add(ids)
-        for kind, quantities in _QUANTITIES.items():
-            labels = (None, None) if kind == ON_CPU else (a.label, b.label)
-            if kind != ON_CPU or new_host:
-                rows += [(ids[0], labels[0], ids[1], labels[1], kind, each) for each in quantities]
-    return pd.DataFrame(rows, columns=_PAIR, dtype=object)
-
-
-def _cpu_conditions(source: MeasuredSource) -> tuple[str, dict[str, Any]]:
-    """Return the CPU model and protocol, because times with warm and cold caches differ."""
-    provenance = source.recording.provenance
-    protocol = provenance["configuration"].get("protocol", {})
-    return provenance["host"]["cpu_model"], {k: v for k, v in protocol.items() if "cpu" in k}
-
-
-def medians(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return the medians to compare, one per row.
-
-    Columns: label (that of a GPU; for a CPU, the recording), kind, quantity, `CELL` (blank where it
-    does not apply) and median_s.
-    """
-    cells = summary.assign(label=summary["gpu"].fillna(summary["recording"]))
-    gpu = cells[cells["device"] != CPU]
-    kinds = {
-        GPU_KERNEL: once_per_kernel(gpu, ["gpu", *KERNEL]),
-        PINNED: gpu[gpu["host_memory"] == "pinned"],
-        PAGEABLE: gpu[gpu["host_memory"] == "pageable"],
-        ON_CPU: cells[cells["device"] == CPU],
-    }
-    parts = []
-    for kind, quantities in _QUANTITIES.items():
-        for quantity in quantities:
-            timed = kinds[kind].rename(columns={f"{quantity}_s": "median_s"})
-            timed = timed[timed["median_s"].notna()].assign(kind=kind, quantity=quantity)
-            parts.append(timed[["label", "kind", "quantity", *CELL, "median_s"]])
-    return pd.concat(parts, ignore_index=True).astype(summary[CELL].dtypes.to_dict())
-
-
-def ratios(compared: pd.DataFrame, timed: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per configuration of a pair: pair (row of `compared`) and ratio B/A.
-
-    `compared` has `_PAIR`, `timed` is `medians`.
-    """
-    on = ["label", "kind", "quantity"]
-    cell = timed.groupby(_KEY, dropna=False).ngroup()
-    times = timed[on].astype(object).assign(cell=cell, median_s=timed["median_s"])
-    both = compared[["kind", "quantity"]].astype(object).assign(pair=compared.index)
-    for side, key in (("a", on), ("b", [*on, "cell"])):
-        label = compared[f"gpu_{side}"].fillna(compared[f"recording_{side}"]).astype(object)
-        both["label"] = label.loc[both["pair"]].to_numpy()
-        both = both.merge(times.rename(columns={"median_s": side}), on=key)
-    return both[["pair"]].assign(ratio=both["b"] / both["a"])

@@ -15,10 +15,9 @@ WIDE = 0.05  # share of the median; an interval that extends further on either s
 def threats_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return one row per GPU (or host without GPU): counts of weaknesses of its numbers.
 
-    `frames` contains recordings, telemetry, summary and agreement. End-to-end cells include cells
-    of the host's CPU. throttling_shift is the largest change of an end-to-end median when throttled
-    samples are dropped; end_to_end_cells_wide have an interval beyond `WIDE`; medians_reproduced of
-    medians_compared agree with another recording of the same GPU model. Blank: not recorded.
+    `frames` contains recordings, telemetry and summary. End-to-end cells include cells of the
+    host's CPU. throttling_shift is the largest change of an end-to-end median when throttled
+    samples are dropped; end_to_end_cells_wide have an interval beyond `WIDE`. Blank: not recorded.
     """
     rows = []
     for _, subject in frames["recordings"].iterrows():
@@ -27,7 +26,6 @@ def threats_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             subject[["recording", "gpu", "cells_failed", "stale", "dirty", "simulated"]].to_dict()
             | _throttling(frames["telemetry"][of_gpu])
             | _intervals(frames["summary"], subject)
-            | _agreement(frames["agreement"], subject)
         )
     return from_rows("threats", rows)
 
@@ -55,16 +53,4 @@ def _intervals(summary: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
         "end_to_end_cells": int(cells.sum()),
         "end_to_end_cells_without_interval": int(low.isna().sum()),
         "end_to_end_cells_wide": int((half_width > WIDE).sum()),
-    }
-
-
-def _agreement(pairs: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
-    label = subject["recording"] if pd.isna(subject["gpu"]) else subject["gpu"]
-    sides = [pairs[f"gpu_{side}"].fillna(pairs[f"recording_{side}"]) == label for side in "ab"]
-    compared = pairs[sides[0] | sides[1]]
-    if compared.empty:
-        return {}
-    return {
-        "medians_compared": int(compared["cells"].sum()),
-        "medians_reproduced": int(compared["cells_agreeing"].sum()),
     }

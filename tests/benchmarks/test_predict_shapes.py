@@ -2,7 +2,7 @@
 
 import json
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -82,18 +82,3 @@ def test_measured_medians_are_compared_with_predictions(run):
     assert lines[-6].startswith(f"12 questions, {found['inside']:.1%} inside")
     of_places = [line.split()[0] for line in lines[2 + 12 : -6]]
     assert of_places == sorted({one["run"]["location"] for one in compared})
-
-
-def test_runs_of_a_second_recording_are_compared_with_predictions_without_a_gpu(
-    run, monkeypatch, gpu_recording
-):
-    first, second = (truth.recorded_shapes(gpu_recording, seed) for seed in (0, 1))
-    slower = replace(second, samples=second.samples.assign(total_s=2 * second.samples.total_s))
-    for measured, covers in ((second, True), (slower, False)):
-        loaded = {"recording": first, "against": measured}
-        monkeypatch.setattr(recordings, "load", lambda paths, of=loaded: {n: of[n] for n in paths})
-        status, lines, found = run("--against", "y")
-        assert len(found["compared"]) == 8 * len(truth.shapes_of_the_study())
-        assert (found["inside"] > 0.9) == covers
-        assert covers or status == 1
-        assert len(lines) == 8 + 1 + 5

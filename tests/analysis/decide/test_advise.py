@@ -193,6 +193,13 @@ def test_between_two_tabulated_sizes_log_time_is_linear_in_log_n():
     assert lookup.Rows(on_cpu).fastest(200).time.time_s == pytest.approx(200), "of a baseline"
 
 
+def test_variants_that_were_measured_at_larger_sizes_only_are_named():
+    rows = [tabulated("a", n, n, least_n="64") for n in (64, 128, 256, 512)]
+    rows += [tabulated("b", n, n * n, least_n="128") for n in (128, 256, 512)]
+    rows += [tabulated("c", n, 300, least_n="200") for n in (256, 512)]
+    assert lookup.Rows(rows).measured_later == {"c": 200}, "b is never the fastest"
+
+
 def test_held_out_sizes_are_not_fitted_but_lie_inside_their_prediction_intervals(computed):
     frame = pd.read_csv(computed / "predictions.csv")
     assert set(frame["n"]) == {1536}
@@ -250,7 +257,7 @@ def test_advise_prints_time_speedups_and_break_even_size_for_any_size(run, compu
     speedup = float(re.search(r"  ([\d.]+) \(", lines[12]).group(1))
     assert speedup == pytest.approx(2e-11 * 1536**3 / 3.2 / (truth / 1e3), rel=0.1)
     assert "* extrapolated: N = 1536 is outside the sizes of its fit, N = 256 to 1024" in out
-    assert re.findall("note: (.*) about", out) == ["the start of a process adds"]
+    assert re.findall("note: (.*) about", out) == ["Starting a process adds"]
     assert "pinned memory" in run(computed, 1536, "--host-memory", "pinned")[1]
     status, out, _ = run(computed, 1)
     assert (status, out.count("not predicted  –  ")) == (0, 6), "a clamped time is no number"

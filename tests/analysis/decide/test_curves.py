@@ -2,8 +2,10 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,6 +74,22 @@ def test_no_kernel_is_extrapolated_above_the_highest_measured_throughput():
     for limits, exponent in (((highest, math.inf), 3.0), ((math.inf, highest), 2.5)):
         (time_s,) = Predictor(1, 0.0, {}, [rising], limits).further(rising, beyond).time_s
         assert time_s == pytest.approx(measured_s * (beyond / largest) ** exponent, rel=1e-2)
+
+
+def test_errors_at_sizes_that_are_not_multiples_of_4_are_those_of_curves_through_multiples(patch):
+    n = np.array([64, 127, 128, 256])
+    time_s = np.where(n == 127, 1.5, 1.0) * n**3
+    cells = pd.DataFrame({"variant": "naive", "block_size": 32, "threads": None, "n": n})
+    patch(
+        model, kernel_cells=lambda source: source.cells.assign(time_s=time_s[: len(source.cells)])
+    )
+    source = SimpleNamespace(cells=cells, gpu_square_cells=cells)
+    found = model.unaligned(source)
+    assert found["unaligned_sizes"] == "127"
+    width = student_t.ppf(0.975, 1) * math.log(1.5)
+    assert found["unaligned_half_width"] == pytest.approx(width, rel=1e-6)
+    whole = cells[cells["n"] % 4 == 0]
+    assert model.unaligned(SimpleNamespace(cells=whole, gpu_square_cells=whole)) == {}
 
 
 def test_several_draws_are_interpolated_as_separate_curves():

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from analysis.data import recordings as data
@@ -13,7 +14,7 @@ from analysis.decide import surface_tables
 from analysis.decide.advise import advise, break_even_text, is_elsewhere
 from analysis.decide.lookup import Prediction
 from analysis.decide.questions import ByShape, Question, measured_break_even, size_of, within
-from analysis.decide.surfaces import Run, Surfaces, break_even_row, limits
+from analysis.decide.surfaces import Limit, Run, Surfaces, break_even_row, limits
 from analysis.stats import between
 from base.errors import StudyError
 from kernels.catalog.locations import LOCATIONS, bounding
@@ -146,6 +147,7 @@ def test_a_measured_time_is_the_answer_and_no_interval_exceeds_the_highest_throu
     shape = Shape(1, 500, 600, 700)
     row = {"gpu": "card", "variant": "cublas_sgemm", "host_memory": "pinned", "cpu_s": "0.5"}
     row |= {"m": "500", "n": "600", "k": "700", "total_s": "0.001", "total_high_s": "0.0011"}
+    row["total_low_s"] = "0.0008"
     highest = {"gpu": "card", "fp32_flop_per_s": str(shape.flop / 0.00099)}
     highest["tensor_flop_per_s"] = ""
     changed = tables | {"locations": [row], "predictors": [highest]}
@@ -166,7 +168,9 @@ def test_a_measured_batch_replaces_the_prediction_of_the_same_batch(tables):
 
     (one,) = answered(Run("pinned", 10, 4))
     assert (one.name, one.time.time_s) == ("cublas_sgemm, measured", 0.02)
-    assert one.time.half_width == pytest.approx(math.log(1.5))
+    assert one.time.bounds == pytest.approx((0.01, 0.03)), "as in the table of batches"
+    ratio = Prediction(0.04, 0.0).over(one.time)
+    assert ratio.bounds == pytest.approx((0.04 / 0.03, 0.04 / 0.01))
     for other in (Run("pinned", 11, 4), Run("pinned", 10, 4, True), Run("a_resident", 10)):
         assert "measured" not in answered(other)[0].name
 
@@ -180,15 +184,49 @@ def test_long_runs_are_limited_to_the_sustained_share_of_the_highest_throughput(
     shape = Shape(1, 1000, 1000, 1000)
     asked, soon = Question("card", shape, Run("resident", 10)), Prediction(0.001, 1.0)
     for outside, raised_s in ((False, 0.02), (True, 0.025)):
-        time = within(soon, asked, limit, outside)
+        time = within(soon, asked, limit, outside, 0.0)
         assert (time.time_s, time.bounds[0]) == pytest.approx((raised_s, 0.02))
-    assert within(soon, asked, limits(limited, "card")[True], True) == soon
+    assert within(soon, asked, limits(limited, "card")[True], True, 0.0) == soon
     short, long = (
         ByShape(Question("card", shape, Run("resident", count)), limited, "card").on_gpu[0].time
         for count in (2, 1000)
     )
     assert (short.least_s, long.least_s) == (pytest.approx(0.004), pytest.approx(2.0))
     assert long.bounds[0] < 2.5 <= long.time_s
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel_s", "widened"),
+    [
+        (Shape.square(1001), 0.5, 1.25),
+        (Shape.square(1001), 3.0, 1.5),
+        (Shape.square(1002), 0.0, 1.0),
+        (Shape.square(1000), 0.5, 1.0),
+        (Shape.square(127), 0.5, 1.0),
+        (Shape(1, 1001, 1001, 1000), 0.5, 1.0),
+    ],
+)
+def test_sizes_that_cannot_be_aligned_have_a_wider_interval(shape, kernel_s, widened):
+    limit = Limit(1e15, 1.0, math.log(1.5), frozenset({127}))
+    asked = Question("card", shape, Run("resident"))
+    time = within(Prediction(1.0, 0.0), asked, limit, False, kernel_s)
+    assert time.bounds[1] == pytest.approx(widened, rel=1e-4)
+
+
+def test_the_last_session_is_compared_with_predictions_from_the_others(gpu_recording):
+    first, second = (truth.recorded_shapes(gpu_recording, seed) for seed in (0, 1))
+    for factor, covers in ((1, True), (2, False)):
+        samples = second.samples.assign(total_s=factor * second.samples["total_s"])
+        both = {
+            name: pd.concat([getattr(first, name), frame.assign(session=1)], ignore_index=True)
+            for name, frame in (("samples", samples), ("kernels", second.kernels))
+        }
+        sources = data.sources({"card": replace(first, **both)})
+        found = surface_tables.unseen_sessions_table(sources).set_index("host_memory")
+        assert set(found.index) == {*LOCATIONS}
+        assert (found["inside_share"] > 0.7).all() == covers
+        assert (found["median_error"] < 0.1).all() == covers
+    assert surface_tables.unseen_sessions_table(data.sources({"card": first})).empty
 
 
 def test_a_break_even_size_comes_from_the_locations_that_bound_it():

@@ -64,17 +64,3 @@ def test_models_are_compared_by_resampling_all_cells_of_a_kernel_together():
     assert found["left_out_log_rms"] == pytest.approx(np.sqrt(share), rel=1e-3)
     assert found["left_out_log_rms_low"] < 1e-5
     assert found["left_out_log_rms_high"] > 1.3 * np.sqrt(share)
-
-
-def test_shares_of_effects_are_averaged_over_all_orders_of_adding_them():
-    """Two redundant effects share their common part; the third one is independent."""
-
-    def error(chosen):
-        return 1.0 - 0.6 * bool(chosen & {"M1", "M2"}) - 0.1 * ("M3" in chosen)
-
-    found = models.effects(error).set_index("model")
-    assert found["share"].to_dict() == pytest.approx({"M1": 0.3, "M2": 0.3, "M3": 0.1})
-    assert found.loc["M1", ["share_low", "share_high"]].tolist() == pytest.approx([0.0, 0.6])
-    assert found["share"].sum() == pytest.approx(1.0 - error(frozenset(("M1", "M2", "M3"))))
-    assert models.effects(error, 0.24)["share"].notna().all()
-    assert models.effects(error, 0.26)["share"].isna().all(), "an error of two standard errors"

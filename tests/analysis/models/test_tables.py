@@ -113,12 +113,6 @@ def test_models_that_cannot_be_fitted_are_omitted(cpu_recording, gpu_recording):
         assert set(found[name]["source"]) == {"card"}
     assert set(found["models"]["status"]) == {"no interval"}
     assert found["model_comparison"]["left_out_log_rms"].isna().all()
-    frame = gpu_recording.samples
-    kept = frame[(frame["device"] == "cpu") | (frame["variant"] == "block")]
-    kept = kept[~(kept["block_size"] < 16)]
-    bare = replace(gpu_recording, samples=kept, ceilings=gpu_recording.ceilings[:0])
-    found = tables_of({"card": bare})
-    assert found["model_effects"].empty
 
 
 def test_published_times_are_fitted_once_with_a_start_up_constant(of_card):

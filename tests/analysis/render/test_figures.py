@@ -52,4 +52,4 @@ def test_no_figure_is_drawn_from_empty_tables(tmp_path, rows):
     store = tables(tmp_path, recordings=rows)
     names = [(topic, name) for topic, name in figures._names() if topic != "published"]
     drawn = [each for each in names if not nothing(figures._figures(each[0])[each[1]], store)]
-    assert (len(names) > 15, drawn) == (True, [])
+    assert (len(names) > 14, drawn) == (True, [])

@@ -8,6 +8,7 @@ from functools import partial
 import pandas as pd
 import pytest
 import yaml
+from markupsafe import Markup
 
 from analysis.data import recordings as data
 from analysis.data.ceilings import pieces_table, with_floors
@@ -55,7 +56,8 @@ def article(tables, folders=RECORDINGS, **frames):
     measured, t = devices(store, "h100"), partial(query.rows, store)
     environment = environment_of(ROOT / "report")
     made = Tables(environment.get_template("table.html.j2"), {}, measured.focus)
-    environment.globals |= {"t": t, "table": made.table, "link": "../{}".format}
+    link = Markup("{1} (<code>{0}</code>)").format
+    environment.globals |= {"t": t, "table": made.table, "link": link}
     environment.globals |= {"access_svg": access_svg, "drawings": drawings}
     return lesson(environment, t, measured, folders_by_session({"h100": folders}))
 
@@ -91,7 +93,7 @@ def test_each_step_of_the_article_names_the_bottleneck_before_and_after_and_its_
     for variant, step in steps:
         before, after = re.findall(r"<b>(?:Before|After):</b>(.*?)</p>", step, re.DOTALL)
         assert min(words(before), words(after)) > 5, variant
-        (source,) = re.findall(r'<a href="[^"]*(kernels/\w+\.cu)">', step)
+        (source,) = re.findall(r"<code>(kernels/\w+\.cu)</code>", step)
         assert (ROOT / source).is_file()
 
 
@@ -182,4 +184,4 @@ def test_a_page_about_other_recordings_only_links_to_the_article(published, tmp_
         gpus["gpu_name"] = "NVIDIA H200"
     shown = article(published, [tmp_path / name], recordings=gpus)
     assert 'class="lesson"' not in shown
-    assert 'report/lesson.html.j2">' in shown
+    assert "(<code>report/lesson.html.j2</code>)" in shown
