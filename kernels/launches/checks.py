@@ -96,6 +96,8 @@ def check(
             outcome, trial = trial.outcome(whole)
         if outcome is Outcome.FAULTY and not (reading.reads_c or reading.loads_c):
             tried += with_c(source, reading)
+        if outcome is not Outcome.RIGHT and first:
+            continue
         fault = trial.fault(whole, 2)
         if not (fixed or fault or outcome is not Outcome.RIGHT):
             fault = _fault_of_loops(trial, source, edges, geometry)
