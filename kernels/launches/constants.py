@@ -25,6 +25,8 @@ _NUMBER = re.compile(
     r"\s*(?:(?:static|inline|const|constexpr|__constant__|__device__)\s+)*"
     r"((?:unsigned|signed|long|short|int|auto|size_t|u?int\d*(?:_t)?)\b[\s\w]*?)\s+\w+\s*[={;,]"
 )
+# A constant and its value.
+_DERIVED = re.compile(r"\s*(?:(?:static|inline|const|constexpr|[a-z]\w*)\s+)+\w+\s*=\s*([^;{,]*);")
 _DIMENSIONS = (
     r"\b[A-Za-z_]\w*[\s>*]+\w+\s*(?:\[[^]]*\]\s*)*\[[^]]*\b{}\b[^]]*\]\s*(?:\[[^]]*\]\s*)*[;={{,]"
 )
@@ -44,10 +46,12 @@ def macros(text: str, launch: str) -> set[str]:
 
 
 def _is_of_host(name: str, variable: Piece) -> bool:
-    """Return whether a variable is a size that only host code can read and change."""
-    code = blanked(variable.text)
-    is_fixed = re.search(r"\bconst(?:expr)?\b|__(?:constant|device|managed)__", code)
-    return bool(_NUMBER.match(code) and not is_fixed and size_named(name))
+    """Return whether a variable is a size or a pointer that only host code can read and change."""
+    code = variable.code
+    is_size = _NUMBER.match(code) and size_named(name) and not re.search(r"\bconst", code)
+    is_pointer_of_host = re.match(r"[\w\s:]+\*[\w\s,*]+;", code)
+    is_on_device = re.search(r"__(?:constant|device|managed)__", code)
+    return bool(is_size or is_pointer_of_host) and not is_on_device
 
 
 def variables(text: str) -> dict[str, Piece]:
@@ -79,7 +83,8 @@ def settable(text: str, launch: Launch, kernel: Piece) -> dict[str, str]:
         in_launch = words(str(launch)) & set(whole_numbers)
         names |= {name for name in in_launch if size_named(name)}
         names -= edges_of_blocks(launch)
-    return {name: whole_numbers[name] for name in sorted(names) if _is_free(text, name, launch)}
+    free = {name: whole_numbers[name] for name in sorted(names) if _is_free(text, name, launch)}
+    return free if {*fixed_sizes(text, kernel).values()} & names <= {*free} else {}
 
 
 def _kind(variable: Piece) -> str | None:
@@ -89,16 +94,18 @@ def _kind(variable: Piece) -> str | None:
 
 
 def _is_free(text: str, name: str, launch: Launch) -> bool:
-    """Return whether no array size, template argument or other constant depends on it."""
+    """Return whether no array size or template argument depends on it, through constants or not."""
     codes = [piece.code for piece in pieces(text) if piece.is_for_the_device]
     of_file = variables(text)
-    of_others = [
-        piece.text
-        for piece in of_file.values()  # without arrays of the host
+    of_others = {
+        other: piece.code
+        for other, piece in of_file.items()  # without arrays of the host
         if piece != of_file.get(name) and (piece.is_for_the_device or "const" in words(piece.code))
-    ]
-    is_elsewhere = any(name in words(text_of) for text_of in [*of_others, launch.kernel])
-    return not is_elsewhere and not _is_edge(codes, name, (_DIMENSIONS, _IN_ANGLES))
+    }
+    derived = [other for other, code in of_others.items() if name in words(code)]
+    if name in words(launch.kernel) or _is_edge(codes, name, (_DIMENSIONS, _IN_ANGLES)):
+        return False
+    return all(_DERIVED.match(of_others[n]) and _is_free(text, n, launch) for n in derived)
 
 
 def _is_edge(codes: Sequence[str], name: str, patterns: Sequence[str]) -> bool:
@@ -123,6 +130,15 @@ def with_variables(text: str, names: Iterable[str], value: int | None = None) ->
             variable = f"{word} {_kind(piece) or 'int'} {name}{given}; {others}"
             blank = "\n" * piece.text.count("\n")
             text = text[: piece.begin] + blank + variable + text[piece.end :]
+    derived = dict[str, tuple[Piece, str]]()
+    for name, piece in variables(text).items():
+        of_sizes = _DERIVED.match(piece.code)  # such as a number of tiles
+        if of_sizes and words(of_sizes[1]) & {*names, *derived}:
+            derived[name] = piece, " ".join(of_sizes[1].split())
+    for name, (piece, define) in reversed(derived.items()):
+        begin, end = "\n" * piece.text.count("\n") or "\n", text[piece.end :]
+        end = end if re.match(r"\s*\n", blanked(end)) else f"\n{end}"
+        text = f"{text[: piece.begin]}{begin}#define {name} ({define}){end}"
     return text
 
 
@@ -157,27 +173,20 @@ def fixed_sizes(text: str, kernel: Piece) -> dict[str, str]:
     if any(size_named(named(each)) for each in numbers):
         return {}
     code, defined = kernel.code, macros(text, "")
-    reached = _through_macros(text, sorted(words(code) & defined, key=code.index))
+    bodies, reached = _bodies(text), sorted(words(code) & defined, key=code.index)
+    for name in reached:  # the list grows in the loop
+        reached += sorted(words(bodies.get(name, "")) - set(reached))
     for edges in ((_IN_ANGLES, _DIMENSIONS), (_IN_ANGLES,)):  # edges of tiles are no sizes
         names = [name for name in reached if name in defined and not _is_edge([code], name, edges)]
         sizes = {size: name for name in reversed(names) if (size := size_named(name))}
         if set(sizes) == {"N", "K"}:
             rows = sizes["N"].translate(str.maketrans("Nn", "Mm"))
             sizes |= {"M": rows} if rows in defined and size_named(rows) == "M" else {}
-        if "N" in sizes:
+        if "N" in sizes and {*sizes} != {"M", "N"}:
             return sizes
-    return {}
+    return sizes if "N" in sizes else {}
 
 
 def _bodies(text: str) -> dict[str, str]:
     """Return the bodies of the macros without parameters, by name."""
     return {name: body for name, opening, body in _MACRO.findall(blanked(text)) if not opening}
-
-
-def _through_macros(text: str, names: Sequence[str]) -> list[str]:
-    """Return the names, followed by all names in the bodies of those that are macros."""
-    bodies = _bodies(text)
-    reached = list(names)
-    for name in reached:  # the list grows in the loop
-        reached += sorted(words(bodies.get(name, "")) - set(reached))
-    return reached

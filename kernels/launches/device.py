@@ -17,7 +17,7 @@ OF_THE_HOST = re.compile(
 )
 _BASES = re.compile(r"^(\s*(?:template\s*<[^{]*>)?\s*(?:struct|class)\s[\w\s]*):(?!:)[^{]*")
 _ATTRIBUTE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t][^\n(]*__device__", re.MULTILINE)
-_MACRO = re.compile(r"\s*#\s*define\s+(\w+)")
+_MACRO, _INCLUDE = re.compile(r"\s*#\s*define\s+(\w+)"), re.compile(r"\s*#\s*include\b")
 _KEYWORDS = words(
     "auto bool char class const constexpr double enum extern float inline int long namespace "
     "short signed static struct template typedef typename union unsigned using void volatile "
@@ -48,7 +48,7 @@ def for_the_device(text: str, launched: AbstractSet[str]) -> str:
             if index in kept or not _is_needed(piece, needed, usable, index in on_device):
                 continue
             kept.add(index)
-            named = words(piece.text) - _KEYWORDS
+            named = set() if _INCLUDE.match(piece.text) else words(piece.text) - _KEYWORDS
             needed |= named
             if piece.is_function and index not in on_device:
                 of_the_host |= named

@@ -11,8 +11,8 @@ import numpy as np
 
 from base.errors import StudyError
 from kernels.catalog.source import without_comments
-from kernels.launches.checks import Judged
-from kernels.launches.expression import COUNTS, MALLOC, targets, words
+from kernels.launches.checks import LARGE_SHAPE, Judged
+from kernels.launches.expression import COUNTS, MALLOC, declarations_in, targets, words
 from kernels.launches.in_files import of_file
 from kernels.launches.infer import is_edge
 from kernels.launches.library import Source
@@ -20,6 +20,8 @@ from kernels.launches.pieces import named
 from kernels.launches.reading import Operands
 from kernels.launches.readings import sets_c
 from kernels.launches.roles import SIZES, is_count, meaning_of, size_named, size_of
+from kernels.launches.trials import Trial
+from kernels.products.shape import Shape
 
 UNTYPED = "takes its matrices as void *; host execution passes float: give their types"
 _AT_NULL = re.compile(r"element -?\d{9,} of")  # an index far outside of any matrix
@@ -62,14 +64,19 @@ def unsaid(judged: Judged) -> str | None:
         for each, target in targets(source.main, source.kernel)
         if _NUMBER.search(target) and (source.main.line or words(each) & set(names))
     }
+    declared = (declarations_in(each).items() for each in source.main.declarations)
+    literals = {n for each in declared for n, v in each if re.search(r"=\s*\d+$", v)} - {*SIZES}
     passed = set[str]().union(*given.values())
     sizes = [name for name, size in names.items() if size in SIZES]
     given |= {name: set() for name in sizes if name not in passed}
     for name, values in given.items():
-        pointers, said = judged.reading.matrices, (name, *values)
+        pointers = judged.reading.matrices
+        said = (name, *(values - literals))
         is_said = any(meaning_of(n) or size_of(n, pointers) or is_count(n) for n in said)
         if not (is_said or is_edge(name)):
             return f"the meaning of {name} is unknown"
+    if source.main.line and not source.loops_over_blocks and _fixes_blocks(judged):
+        return "has a number of blocks that is for one size"
     if source.scope.absent and _AT_NULL.search(str(judged.fault)):
         return f"gets no {next(iter(source.scope.absent))} in host execution"
     fault = str(judged.fault)
@@ -77,6 +84,13 @@ def unsaid(judged: Judged) -> str | None:
     if "nothing was stored there" in fault and sets_c(source, judged.reading) and not of_step:
         return "reads a matrix that its file sets"
     return next((step.unknown for step in source.steps if step.unknown), None)
+
+
+def _fixes_blocks(judged: Judged) -> bool:
+    """Return whether a grid has several blocks along x or y, as many at all sizes."""
+    trial = Trial(judged.source.library("launch"), judged.reading)
+    grids = [trial.configured(Shape.square(n * LARGE_SHAPE)).grid[:2] for n in (1, 2)]
+    return any(small == large > 1 for small, large in zip(*grids, strict=True))
 
 
 def _for_one_size(judged: Judged) -> str | None:

@@ -36,7 +36,10 @@ def with_launcher(path: Path, text: str, folders: Sequence[Path] = ()) -> str:
             continue
         whole, files = with_includes_of(other, code, path, folders)
         if path.resolve() not in files:
-            if not any(_declares(whole, name, kernel) for name, kernel in kernels.items()):
+            declared = [p for p in pieces(whole) if "__global__" in p.head and p.body is None]
+            if not any(
+                p.name in kernels and _types(p) == _types(kernels[p.name]) for p in declared
+            ):
                 continue
             _, before = with_includes_of(path, read(path), path, folders)
             whole, _ = with_includes_of(other, code, path, folders, before)
@@ -51,15 +54,6 @@ def own(text: str) -> str:
     """Return the part of a text that is the user's source, without the launching file."""
     begin, end = text.find(BEGIN), text.find(END)
     return text if begin < 0 else text[begin:end]
-
-
-def _declares(text: str, name: str, kernel: Piece) -> bool:
-    """Return whether a text declares a kernel with the same parameter types as its definition."""
-    return any(
-        _types(piece) == _types(kernel)
-        for piece in pieces(text)
-        if "__global__" in piece.head and piece.body is None and piece.name == name
-    )
 
 
 def _types(kernel: Piece) -> list[str]:

@@ -88,7 +88,7 @@ def _given_numbers(text: str, function: Piece, launch: Launch) -> tuple[list[str
     names, kinds = [*kinds, *map(named, given)], kinds | dict.fromkeys(edges, "int")
     values = dict[str, str]()
     for first, others in re.findall(
-        rf"\b{name}\s*(?:<([^;<>()]*)>\s*)?\(([^;{{}}]*)\)\s*;", blanked(text)
+        rf"\b{name}\s*(?:<([^;<>()]*)>)?\s*(?:\(([^;{{}}]*)\)|(?<=>))\s*;", blanked(text)
     ):
         by_template = (split_list(first) + [""] * len(template))[: len(template)]
         call = zip(names, [*by_template, *split_list(others)], strict=False)

@@ -45,7 +45,7 @@ class LastBlocks:
 
         If a block computes only parts of sums, no shape counts. Too long runs are omitted.
         """
-        edge, largest = -(-LARGE_EDGE // self.step), LARGEST_SIZE // self.step
+        edge, largest = max(3, -(-LARGE_EDGE // self.step)), LARGEST_SIZE // self.step
         if edge >= largest:
             return [], None
         edge, largest = edge * self.step, largest * self.step

@@ -177,7 +177,7 @@ def matrices(
         yield {name: matrix for matrix, name in letters.items()}
         return
     written = [name for name, kind in pointers.items() if not re.search(r"\bconst\b", kind)]
-    outputs = written if len(written) == 1 else [names[-1], names[0]]
+    outputs = written if len(written) == 1 else [*names[-1:], *names[:1]]
     order = (*MATRICES[:2], ADDEND)
     if has_d:
         outputs, names = [letters["D"]], [letters[each] for each in "ABCD"]

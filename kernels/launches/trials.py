@@ -180,16 +180,10 @@ class Trial:
                 if typed.verdict(layout, c, self.reading.factors).passed:
                     reading = replace(self.reading, layout=layout, precision=allowed)
                     trial = replace(self, reading=reading)
-                    if not short_sums or trial._is_exact(shape, geometry):
+                    if not short_sums or trial.fault(shape, 1, geometry=geometry) is None:
                         return right, trial
         is_stored = np.logical_or.reduce([run.stored_by[2] != 0 for run in runs]).all()
         return (Outcome.WRONG if is_stored else Outcome.SPARSE), self
-
-    def _is_exact(self, shape: Shape, geometry: Geometry | None) -> bool:
-        """Return whether a product of integers is exact; raise KernelFault."""
-        operands = Operands.random(shape, 1, self.reading, is_whole=True)
-        c, _ = self.reading.run(self.library, operands, geometry)
-        return operands.verdict(self.reading.layout, c, self.reading.factors).passed
 
     def _wrong(self, run: Run, word: int, verdict: Verdict) -> str:
         """Return a message about the worst element, with the line and thread that stored it."""

@@ -73,6 +73,15 @@ const int N = 1 << 12;
         m="N", n="N", k="N", a="a[row * N + i]", b="b[i * N + column]", c="c[row * N + column]"
     ),
 )
+DERIVED = CONSTANTS.replace(
+    "\n\n", "\nstatic const int parts = N / 2; // of a row\nconst int all = 2 * parts;\n", 1
+).replace("i < N", "i < all")
+# K is the size of an array, so no size is varied.
+PARTLY = "#define M 48\n#define N 64\n#define K 16\n" + ONE_PER_THREAD.format(
+    parameters="const float *a, const float *b, float *c",
+    body="float line[K];\n    for (int i = 0; i < K; ++i) line[i] = a[row * K + i];\n    "
+    + BODY.format(m="M", n="N", k="K", a="line[i]", b="b[i * N + column]", c="c[row * N + column]"),
+)
 BIAS = ONE_PER_THREAD.format(
     parameters="float *out, const float *in, const float *weight, const float *bias, int B, "
     "int C, int OC",
@@ -92,6 +101,16 @@ int main() {
 """
 )
 # A second kernel, a type and a host function that the host cannot compile.
+# A block is as long as the steps between the large sizes that are checked.
+FLAT = """
+__global__ void multiply(const float *a, const float *b, float *c, int m, int n, int k) {
+    const int place = blockIdx.x * blockDim.x + threadIdx.x, row = place / n, column = place % n;
+    float sum = 0;
+    for (int i = 0; i < k && row < m; ++i) sum += a[row * k + i] * b[i * n + column];
+    if (row < m) c[place] = sum;
+}
+// launch: multiply<<<CEIL_DIV(M * N, 1024), 1024>>>(A, B, C, M, N, K)
+"""
 OTHERS = """
 #include <cuda_fp16.h>
 #include <torch/extension.h>
@@ -99,6 +118,8 @@ struct Packed { half2 values[4]; };
 #define ASYNC(to, from) asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to))
 __device__ void copy(half *to, const half *from) { ASYNC(to, from); }
 __global__ void convert(half *to, const float *from, int n) { copy(to, nullptr); }
+#include <vector>
+vector<int> sizes{16, 32};
 void wrapper(torch::Tensor a);
 template void run<half>(half *);
 """
@@ -126,8 +147,9 @@ def lines(folder: Path, text: str, launch: str | None = None) -> list[str]:
         (BIAS, "multiply: correct for a transposed B (C = A·Bᵀ)"),
         (ROUNDED_DOWN, "multiply: correct for sizes that are multiples of 16"),
         (OTHERS + PLAIN + CALLED, "multiply: correct"),
+        (FLAT, "multiply: correct"),
     ],
-    ids=["macros", "bias", "rounded down", "others"],
+    ids=["macros", "bias", "rounded down", "others", "flat"],
 )
 def test_kernels_of_public_files_are_checked_unchanged(
     tmp_path: Path, text: str, says: str
@@ -337,7 +359,7 @@ def test_pointer_expressions_in_a_launch_become_parameter_names() -> None:
 def test_code_that_only_other_kernels_need_is_removed() -> None:
     device = for_the_device(OTHERS + PLAIN + CALLED, {"multiply", "rounded_up"})
     assert "rounded_up" in device
-    for absent in ("asm", "half2", "torch::", "convert", "template"):
+    for absent in ("asm", "half2", "torch::", "convert", "template", "sizes"):
         assert absent not in device
 
 
@@ -355,13 +377,29 @@ def test_constants_used_as_sizes_are_varied_unless_an_array_depends_on_them() ->
     caller = "const int M = 64; void f() { multiply<<<M / 16, N / 16>>>(a, b, c); }"
     (launch,) = launches(CONSTANTS + caller)
     assert settable(CONSTANTS + caller, launch, kernel) == {"M": "int", "N": "int"}
-    assert settable(CONSTANTS.replace("float sum", "float x[N], sum"), launch, kernel) == {}
+    kernel = kernels_of(DERIVED)["multiply"]
+    (launch,) = launches(DERIVED + "void f() { multiply<<<1, 1>>>(a, b, c); }")
+    assert settable(DERIVED, launch, kernel) == {"N": "int"}
+    for size in ("N", "parts", "all"):
+        text = DERIVED.replace("float sum", f"float x[{size}], sum")
+        assert settable(text, launch, kernels_of(text)["multiply"]) == {}
 
 
 @pytest.mark.slow
-def test_a_size_that_a_file_fixes_is_varied_by_the_check(tmp_path: Path) -> None:
-    main = "int main() { multiply<<<dim3(N / 16, N / 16), dim3(16, 16)>>>(a, b, c); }"
-    assert lines(tmp_path, CONSTANTS + main)[0].endswith("multiples of 16")
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (CONSTANTS, "correct for sizes that are multiples of 16"),
+        (DERIVED, "correct for sizes that are multiples of 16"),
+        (PARTLY, "correct at size 48x16x64, which the file fixes"),
+    ],
+)
+def test_sizes_that_a_file_fixes_are_varied_if_all_can_be(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    rows = "M" if "define M" in text else "N"
+    main = f"int main() {{ multiply<<<dim3(N / 16, {rows} / 16), dim3(16, 16)>>>(a, b, c); }}"
+    assert lines(tmp_path, text + main)[0].endswith(says)
 
 
 def test_tile_edges_are_the_factors_of_block_indices() -> None:

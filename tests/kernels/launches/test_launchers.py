@@ -153,13 +153,14 @@ void run(const float *a, const float *b, float *c, int m, int n, int k, int bloc
     assert "tiled: correct\n" in "\n".join(judged(path))
 
 
-def test_a_launch_in_a_host_template_with_a_stream_is_read():
+@pytest.mark.parametrize("call", ["run<16>(a, b, c, 64, plan)", "auto chosen = run<16>"])
+def test_a_launch_in_a_host_template_with_a_stream_is_read(call):
     text = """template <int EDGE> void run(float *A, float *B, float *C, int n, Plan *plan,
     int blockHeight = 8) {
     k<EDGE><<<n / EDGE, EDGE * blockHeight, 0, plan[0].stream>>>(A, B, C, n);
 }
-int main() { run<16>(a, b, c, 64, plan); }"""
-    (launch,) = launches(text)
+int main() { CALL; }"""
+    (launch,) = launches(text.replace("CALL", call))
     assert launch.call == "k<EDGE><<<n / EDGE, EDGE * blockHeight, 0>>>(A, B, C, n)"
     assert launch.declarations == ("constexpr int EDGE = 16;", "constexpr int blockHeight = 8;")
 
@@ -174,6 +175,13 @@ def test_host_constants_that_are_passed_as_sizes_are_varied():
 }"""
     )
     assert scope_of(text, of_file(text, None)).numbers == {"PROBLEM": "int", "UP": "int"}
+
+
+def test_pointers_outside_of_functions_are_matrices():
+    text = f"""extern float *left;
+float *right, *to;
+{PLAIN}void run(int n) {{ tiled<<<n / 8, 64>>>(left, right, to, n, n, n); }}"""
+    assert [*scope_of(text, of_file(text, None)).pointers] == ["left", "right", "to"]
 
 
 def test_type_aliases_in_a_function_are_kept_with_the_launch():
@@ -329,6 +337,23 @@ UNSAID = {
             ("int K)", "int K, float share)"),
             ("= sum;", "= sum * share;"),
             ("N, K);", "N, K, 0.5f);"),
+        ],
+        "the meaning of share is unknown",
+    ),
+    "blocks for one size": (
+        [("(M + 7) / 8", "16"), ADDS_ONE],
+        "has a number of blocks that is for one size",
+    ),
+    "a literal of the host": (
+        [
+            (
+                "int M, int N, int K) {\n    const",
+                "int N, int share) {\n    int M = N, K = N; const",
+            ),
+            ("int M, int N, int K) {\n    tiled", "int N) {\n    int rows = 8; tiled"),
+            ("(M + 7) / 8", "(N + 7) / rows"),
+            ("M, N, K);", "N, rows);"),
+            ADDS_ONE,
         ],
         "the meaning of share is unknown",
     ),
