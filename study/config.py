@@ -140,7 +140,7 @@ class Series(Section):
 
 
 class CpuSizeLimit(Section):
-    """The largest size for a CPU variant, for a number of threads, or for both together.
+    """The largest size for a CPU variant, or for a number of threads: one of the two.
 
     For products that are not square it limits the number of operations.
     """
