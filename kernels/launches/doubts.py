@@ -87,9 +87,9 @@ def unsaid(judged: Judged) -> str | None:
 
 
 def _fixes_blocks(judged: Judged) -> bool:
-    """Return whether a grid has several blocks along x or y, as many at all sizes."""
+    """Return whether a grid has several blocks along an axis, as many at all sizes."""
     trial = Trial(judged.source.library("launch"), judged.reading)
-    grids = [trial.configured(Shape.square(n * LARGE_SHAPE)).grid[:2] for n in (1, 2)]
+    grids = [trial.configured(Shape.square(n * LARGE_SHAPE)).grid for n in (1, 2)]
     return any(small == large > 1 for small, large in zip(*grids, strict=True))
 
 

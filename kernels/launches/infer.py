@@ -116,7 +116,6 @@ def number_parameters(kernel: Piece) -> list[str]:
 
 def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
     """Yield guessed launches of a kernel, the likeliest first; `text` is the code that it needs."""
-    given = kernel.parameters
     arguments, structures = arguments_of(text, kernel)
     code = " ".join(p.code for p in pieces(text) if p.is_for_the_device)
     for variable, axis in re.findall(r"\b(\w+)\s*=\s*blockIdx\s*\.\s*([xyz])\s*[;,]", code):
@@ -130,7 +129,7 @@ def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
     seen = set()
     constant = [each for each in template if each[0] not in TYPES]
     constant += [("int", number, "") for number in numbers if is_edge(number)]
-    constant += [("bool", named(each), "") for each in given if "bool" in words(each)]
+    constant += [("bool", named(each), "") for each in kernel.parameters if "bool" in words(each)]
     unset = [name for kind, name, default in constant if not default and kind != "bool"]
     for values in sorted(_SETS, key=lambda values: sum(not _value(n, values) for n in unset)):
         constants = {

@@ -32,6 +32,7 @@ LAYOUTS: dict[Layout, str] = {
     (True, True, False): "transposed A and B (C = Aᵀ·Bᵀ)",
     (False, True, True): "columns of B and C",
     (True, False, True): "columns of A and C",
+    (False, False, True): "columns of C",
 }
 # What a kernel does with numbers that C contains before the launch.
 C_BEFORE = {"ignored": "finite numbers in C before it", "added": "the sum in C (C += A·B)"}

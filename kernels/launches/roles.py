@@ -37,7 +37,7 @@ LEADING = {
     for matrix in "ABC"
 }
 # Names that mean a number of products (a batch) or of rows.
-_COUNT = r"(?:n|num|no)?_?batch\w*|b|bsz?"
+_COUNT = r"(?:n|num|no)?_?batch(?!\w*stride)\w*|b|bsz?"
 _OTHERS = {"ALPHA": r"\w*alpha\w*", "BETA": r"\w*beta\w*", "STREAM": "stream"}
 _DECORATION = re.compile(
     r"^(?:d|dev|device|g|gpu|h|in|mat(?:rix)?|p|ptr)_+|^d(?=[A-Z]$)|"

@@ -94,8 +94,7 @@ def _scope_of(text: str, launch: Launch) -> Scope:
     needed = words(re.sub(r"::\s*\w+", "", " ".join([text_of, *launch.declarations])))
     kernel = kernels_of(text).get(launch.name, NOTHING)
     constants = settable(text, launch, kernel)
-    given = kernel.parameters
-    hidden = {named(each) for each in given if size_named(named(each))} & set(variables(text))
+    hidden = {n for n in map(named, kernel.parameters) if size_named(n)} & set(variables(text))
     outside = (macros(text, str(launch)) | set(kernels_of(text))) - set(constants) - hidden
     needed |= set(constants)
     numbers: dict[str, str] = {}

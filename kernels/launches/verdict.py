@@ -27,8 +27,7 @@ from kernels.launches.trials import Trial
 
 # A kernel that multiplies loops over its sums, or lets hardware do so, or adds up products.
 _CAN_MULTIPLY = re.compile(r"\b(?:for|while|do|goto)\b|mma|atomicAdd\s*\([^;]*\*")
-# Replaces a count of blocks that only the runtime knows: as many as an H100 has multiprocessors.
-_SOME_BLOCKS = 132
+_SOME_BLOCKS = 132  # if only the runtime knows how many; an H100 has so many multiprocessors
 # Template arguments that are element types.
 _OTHER_TYPES = re.compile(r"\b(?:\w*half|\w*bfloat16|double|u?int\d*(?:_t)?|char|complex)\b")
 

@@ -465,6 +465,18 @@ JUDGED |= {
         ],
         "correct for columns of B and C\n",
     ),
+    "columns of C": ([(STORED, "out[column * M + row] = sum")], "correct for columns of C\n"),
+    "strides of a batch": (
+        [
+            ("int K) {\n    const", "int K, int batch_stride_a, int batch_stride_b) {\n    const"),
+            ("float sum", "right += blockIdx.z * batch_stride_b; float sum"),
+            ("left[row", "left[blockIdx.z * batch_stride_a + row"),
+            ("out[row", "out[blockIdx.z * M * N + row"),
+            ("(M + 7) / 8)", "(M + 7) / 8, 3)"),
+            ("N, K);", "N, K, M * K, K * N);"),
+        ],
+        "tiled: correct\n",
+    ),
     "members of matrices": (
         [
             ("(N + 7) / 8, (M + 7)", "(c.cols + 7) / 8, (c.rows + 7)"),
