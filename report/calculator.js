@@ -149,10 +149,12 @@
   function reachOf({ shape, run, gpu, arithmetic }, isSimple, isMeasured) {
     const [, n] = shape;
     const notes = isUnaligned(shape, gpu) ? [gpu.notes.unaligned] : [];
-    const isTested = run.products === 1 && run.link === 1 && !isMeasured;
-    if (!isSimple) return [...(isTested ? [gpu.notes.unseen[run.place]] : []), ...notes];
-    const later = data.measuredLater[[gpu.label, run.place, arithmetic].join("|")].filter(([size]) => n < size);
-    return [...later.map(([, text]) => text), ...notes];
+    if (isSimple) {
+      const later = data.measuredLater[[gpu.label, run.place, arithmetic].join("|")].filter(([size]) => n < size);
+      return [...later.map(([, text]) => text), ...notes];
+    }
+    const tested = run.products > 1 ? data.batches : gpu.notes.unseen[run.place];
+    return [...(isMeasured || run.link < 1 ? [] : [tested]), ...notes];
   }
 
   /* --- the answer --- */
@@ -349,7 +351,7 @@
   function batchesOf({ gpu, shape, run, takes }) {
     const key = [gpu.label, ...shape, run.streams, run.products, run.independent ? "False" : "True"].join("|");
     const measured = (run.place === "pinned" && run.products > 1 && run.link === 1 && data.measured.batches[key]) || [];
-    const ofProducts = (one) => ({ ...one, time: run.products * one.time, outside: null });
+    const ofProducts = (one) => ({ ...one, time: run.products * one.time, outside: null, isMeasured: true });
     return measured.filter(({ variant }) => takes(variant)).map(ofProducts);
   }
 
@@ -477,7 +479,7 @@
     part("over").textContent = context.title("baseline", baseline === "best" ? "fastest-cpu" : `cpu-${baseline}`);
     const kept = isSquare(shape) ? "" : ", at the same proportions";
     part("break-even").textContent = (best.isBound && /^[Nl]/.test(even) ? "at most " : "") + even + kept;
-    const most = ["naive", "own", "blas"].includes(baseline) ? 1 : asked.gpu.threads;
+    const most = data.oneThread.includes(baseline) ? 1 : asked.gpu.threads;
     const threads = /thread/.test(cpu.name) ? "" : most > 1 ? `, up to ${most} threads` : ", 1 thread";
     part("cpu-name").replaceChildren("CPU, ", ...named(cpu.name + threads));
     part("gpu-name").replaceChildren("GPU, ", ...named(best.name));

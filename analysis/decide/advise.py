@@ -36,6 +36,7 @@ MODES = {
     MAPPED: "reads and writes host memory, which must be pinned",
 }
 _FLOOR = "the copies without the product"
+BATCHES = "Several products are predicted from the fitted sessions; no other session was compared."
 REVERSED = "In a new process, the CPU is therefore faster, unless its own start takes as long"
 _NO_BASELINE = "No CPU baseline has enough measured sizes for a fit."
 
@@ -218,7 +219,9 @@ def _notes(asked: Question, found: BySize | ByShape, tables: Tables) -> Iterator
         yield "this run copies more than asked for; parentheses give intervals of its bounds"
     if isinstance(found, BySize):
         yield from found.later
-    elif not one.is_measured and asked.run.products == 1 and asked.run.location in of_gpu["unseen"]:
+    elif asked.run.products > 1 and not one.is_measured:
+        yield BATCHES
+    elif asked.run.location in of_gpu["unseen"] and not one.is_measured:
         yield of_gpu["unseen"][asked.run.location]
     if asked.shape.is_square and limits(tables, asked.gpu)[False].is_unaligned(asked.shape.n):
         yield of_gpu["unaligned"]
@@ -243,7 +246,7 @@ def notes_of(tables: Tables, gpu: str) -> dict[str, Any]:
     )
     starts = [row for row in starts if row["part"] == "total"]
     longest = max(starts, key=lambda row: float(row["time_s"]), default=None)
-    notes: dict[str, Any] = {"start": "", "start_s": 0.0, "unseen": {}, "unaligned": ""}
+    notes: dict[str, Any] = {"start": "", "start_s": 0.0, "unseen": {}}
     if longest:
         notes["start_s"] = time_s = float(longest["time_s"])
         of = f"{longest['variant']}, N = {longest['n']}"
@@ -256,13 +259,13 @@ def notes_of(tables: Tables, gpu: str) -> dict[str, Any]:
             f"intervals; the median error was {error:.0f} %."
         )
     limit = limits(tables, gpu)[False]
-    if limit.unaligned:
-        factor = _three_digits(math.exp(limit.unaligned_half_width))
-        notes["unaligned"] = (
-            f"N is not a multiple of {ALIGNED}, so loads cannot be aligned. Of such sizes, only "
-            f"{' and '.join(map(str, sorted(limit.unaligned)))} were measured, where kernel times "
-            f"differ by up to {factor}× from predicted ones. The interval includes this."
-        )
+    sizes, factor = sorted(limit.unaligned), math.exp(limit.unaligned_half_width)
+    notes["unaligned"] = f"N is not a multiple of {ALIGNED}, so loads cannot be aligned. " + (
+        f"Of such sizes, only {' and '.join(map(str, sizes))} were measured, where kernel times "
+        f"differ by up to {_three_digits(factor)}× from predicted ones. The interval includes this."
+        if sizes
+        else "No such size was measured, so the time may be longer than the interval says."
+    )
     return notes
 
 

@@ -341,7 +341,8 @@ class ByShape:
         time = Prediction.measured(row, "run", self._asked.run.products)
         block_size = int(row["block_size"]) if row["block_size"] else None
         name = named(row["variant"], block_size) + MEASURED
-        return Answer(row["variant"], name, time, {}, None, len(self._placed), block_size)
+        answer = Answer(row["variant"], name, time, {}, None, len(self._placed), block_size)
+        return replace(answer, is_measured=True)
 
     def _answer(self, placed: Placed) -> Answer | None:
         one, run = placed.one, placed.run

@@ -19,6 +19,7 @@ from analysis.data.devices import Device
 from analysis.data.store import Store
 from analysis.decide import surfaces
 from analysis.decide.advise import (
+    BATCHES,
     MODES,
     REVERSED,
     break_even_text,
@@ -43,6 +44,7 @@ from analysis.decide.questions import (
 from analysis.decide.surfaces import Limit, Run, limits
 from analysis.render.explorer_data import TIME_UNIT_S, codes, numbers
 from analysis.render.numbers import visible
+from kernels.catalog.baselines import CPU_BASELINES
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.locations import HOST_MEMORY, LOCATIONS, bounding
 from kernels.catalog.variant import PREPARED, Library
@@ -100,12 +102,14 @@ def calculator_data(store: Store, measured: Sequence[Device]) -> str:
         "long_s": surfaces.LONG_S,
         "aligned": ALIGNED,
         "reversed": REVERSED,
+        "batches": BATCHES,
         "measuredLater": {
             visible(f"{gpu}|{memory}|{arithmetic}"): [
                 [n, visible(note)] for n, note in _later(gpu, memory, arithmetic, texts)
             ]
             for gpu, memory, arithmetic in itertools.product(gpus.index, HOST_MEMORY, ARITHMETIC)
         },
+        "oneThread": [name for name, title in CPU_BASELINES.items() if "one thread" in title],
         "prepared": [name for name, entry in VARIANTS.items() if entry.flow == PREPARED],
         "tensor": [name for name, entry in VARIANTS.items() if entry.tensor_cores],
         "parts": PARTS,

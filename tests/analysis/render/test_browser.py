@@ -17,6 +17,7 @@ from analysis.decide.advise import advise
 from analysis.decide.questions import Question
 from analysis.decide.surfaces import Run
 from analysis.render.page import render
+from base.paths import ROOT
 from kernels.catalog.baselines import BASELINES, BEST, CPU_BASELINES, FASTEST_CPU, FASTEST_NAIVE
 from kernels.products.shape import Shape
 from tests.support.report_data import MAKER, TEMPLATE
@@ -305,6 +306,12 @@ def check_calculator(page, tables):
             continue
         for text, there in zip(texts, [row] * 3 + [printed] * 3, strict=False):
             assert text in there, (asked, n, baseline)
+        said = page.locator("#calculator-notes li").all_inner_texts()
+        shared = [
+            one.split(" In a new")[0] for one in said if re.match("N is|Starting|Several", one)
+        ]
+        assert shared, "notes of advise"
+        assert all(f"note: {one}" in printed for one in shared), (asked, n)
         answers.append(texts[:3])
         ends = re.search(r"\(([\d.,]+) to ([\d.,]+)\)", texts[1])
         low, high = (
@@ -336,10 +343,31 @@ def test_the_calculator_interpolates_times_and_their_intervals(visit, tmp_path):
     path = tables / "predicted_times.csv"
     predicted = pd.read_csv(path, dtype={"block_size": "Int64", "candidates": "Int64"})
     sparse(predicted).to_csv(path, index=False)
+    gpus = pd.read_csv(tables / "predictors.csv")
+    gpus = gpus.assign(unaligned_sizes="97 127", unaligned_half_width=0.4)
+    gpus.to_csv(tables / "predictors.csv", index=False)
     places = (tables, made("several") / "figures", recordings("several"), TEMPLATE)
     render(*places, tmp_path / "report.html", "card", MAKER, FASTEST_NAIVE)
     answers = check_calculator(visit(tmp_path)[0], tables)
     assert sum(" to " in speedup for _, speedup, _ in answers) > 30
+
+
+def test_a_slower_link_prolongs_copies_from_pinned_memory(visit):
+    page, _ = visit("measured")
+    page.wait_for_selector(".calculator[data-ready]")
+
+    def gpu_ms(percent):
+        page.evaluate(CALCULATE, {"location": "pinned", "n": 4096, "link": percent})
+        (time,) = re.findall(
+            r": ([\d.]+) ms", page.locator("#calculator-times li").first.inner_text()
+        )
+        return float(time)
+
+    whole, half, quarter = map(gpu_ms, (100, 50, 25))
+    assert half > 1.3 * whole
+    assert quarter - half == pytest.approx(2 * (half - whole), rel=0.05)
+    (fault,) = page.evaluate(CALCULATE, {"location": "pageable"})
+    assert "in pinned memory only" in fault
 
 
 # Without the explorer, and without the links to it, which need scripts.
@@ -378,9 +406,9 @@ def test_the_page_explains_kernels_terms_and_numbers_by_pointer_and_keyboard(vis
     page.wait_for_selector("[data-meanings]")
     meaning = page.locator("#meaning")
     page.locator(".answers code[data-at]", has_text="register_tile").first.hover()
-    meaning.locator("a", has_text="Source").wait_for()
+    meaning.locator("code", has_text="kernels/register_tile").wait_for()
     assert meaning.inner_text().startswith("register tile")
-    assert meaning.locator("a").get_attribute("href").startswith("../kernels/register_tile")
+    assert (ROOT / meaning.locator("code").inner_text()).is_file(), "a path, no dead link"
     page.locator("#calculator .term", has_text="prediction interval").focus()
     assert "not measured, or of a new session" in meaning.inner_text()
     page.locator(".term", has_text=re.compile("^interval")).first.focus()
