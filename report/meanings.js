@@ -33,7 +33,7 @@
   const link = (href, text) => element("a", { href, textContent: text });
 
   /* A link to a source file; without the address of a repository, its path in a checkout. */
-  const sourceOf = (at) => (at.includes("://") ? link(at, "Source") : element("code", { textContent: at }));
+  const sourceOf = (at) => (at.includes("://") ? link(at, "Source") : link(`../${at}`, at));
 
   /* A link to a part of the page, which gets an id. */
   function linkTo(selector, text, id) {

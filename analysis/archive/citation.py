@@ -72,8 +72,12 @@ class Citation:
         return f"{self.repository.rstrip('/')}/blob/{commit or 'HEAD'}/{path}"
 
     def link(self, commit: str | None, path: str, text: str) -> Markup:
-        """Return a link to a file or folder, or its path in a checkout if there is no address."""
-        shown = '<a href="{0}">{1}</a>' if self.repository else "{1} (<code>{0}</code>)"
+        """Return a link to a file or folder of the repository.
+
+        Without an address the link shows the path, and leads to the checkout around ``results/``.
+        """
+        shown = '{1} (<a href="../{0}"><code>{0}</code></a>)'
+        shown = '<a href="{0}">{1}</a>' if self.repository else shown
         return Markup(shown).format(self.address_of(commit, path), text)
 
 

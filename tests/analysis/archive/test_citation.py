@@ -31,7 +31,8 @@ def test_a_citation_has_the_year_of_the_last_recording_and_hashes_of_all_manifes
     assert (found.title, found.version, found.licence) == ("A study", "1.2.3", "MIT")
     assert (found.authors, found.year) == ("Ada Lovelace, The others", "2024")
     assert citation({}, [], root).year == ""
-    assert found.link("1a", "kernels/a.cu", "A") == "A (<code>kernels/a.cu</code>)", "no dead link"
+    beside = 'A (<a href="../kernels/a.cu"><code>kernels/a.cu</code></a>)'
+    assert found.link("1a", "kernels/a.cu", "A") == beside, "for a reader without the checkout"
     (root / "CITATION.cff").write_text(f"{CFF}repository-code: https://example.org/x/\n")
     linked = '<a href="https://example.org/x/blob/1a/kernels/a.cu">&lt;A</a>'
     assert citation({}, [], root).link("1a", "kernels/a.cu", "<A") == linked

@@ -406,9 +406,11 @@ def test_the_page_explains_kernels_terms_and_numbers_by_pointer_and_keyboard(vis
     page.wait_for_selector("[data-meanings]")
     meaning = page.locator("#meaning")
     page.locator(".answers code[data-at]", has_text="register_tile").first.hover()
-    meaning.locator("code", has_text="kernels/register_tile").wait_for()
+    source = meaning.locator("a", has_text="kernels/register_tile")
+    source.wait_for()
     assert meaning.inner_text().startswith("register tile")
-    assert (ROOT / meaning.locator("code").inner_text()).is_file(), "a path, no dead link"
+    assert source.get_attribute("href") == f"../{source.inner_text()}", "from results/"
+    assert (ROOT / source.inner_text()).is_file()
     page.locator("#calculator .term", has_text="prediction interval").focus()
     assert "not measured, or of a new session" in meaning.inner_text()
     page.locator(".term", has_text=re.compile("^interval")).first.focus()
