@@ -2,12 +2,11 @@
 
 ``report/lesson.html.j2`` is the article. ``report/lesson.yaml`` names the GPU model, the folders of
 its recordings, the rows of tables that the article cites, and the claims of each paragraph. The
-article describes these recordings only, so a page with others in focus only links to it.
+article describes exactly these recordings, so a page with others in focus only links to it.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from functools import partial, wraps
 from math import log
 from pathlib import Path
@@ -55,7 +54,7 @@ def is_about(facts: Mapping[str, Any], devices: Devices, recordings: Mapping[str
         return False
     count = sum(name.rpartition(".")[0] == focus.recording for name in recordings) or 1
     folders = [recordings.get(name) for name in session_names(focus.recording, count)]
-    return all(each and fnmatchcase(Path(each).name, facts["recordings"]) for each in folders)
+    return [Path(each or "").name for each in folders] == facts["recordings"]
 
 
 def lesson(

@@ -176,12 +176,18 @@ def test_a_false_claim_of_the_article_ends_the_build_and_names_the_paragraph(
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("name", ["my-h100", RECORDINGS[0].name])
-def test_a_page_about_other_recordings_only_links_to_the_article(published, tmp_path, name):
-    """Another folder, or the same folder of another GPU model."""
+NAMES = [folder.name for folder in RECORDINGS]
+
+
+@pytest.mark.parametrize(
+    ("names", "model"),
+    [(["my-h100", *NAMES[1:]], None), (NAMES, "NVIDIA H200"), (NAMES[:1], None)],
+    ids=["another session", "another GPU model", "one session"],
+)
+def test_a_page_about_other_recordings_only_links_to_the_article(published, tmp_path, names, model):
     gpus = Store(published)["recordings"].copy()
-    if name != "my-h100":
-        gpus["gpu_name"] = "NVIDIA H200"
-    shown = article(published, [tmp_path / name], recordings=gpus)
+    if model:
+        gpus["gpu_name"] = model
+    shown = article(published, [tmp_path / name for name in names], recordings=gpus)
     assert 'class="lesson"' not in shown
-    assert "(<code>report/lesson.html.j2</code>)" in shown
+    assert "report/lesson.html.j2" in shown
