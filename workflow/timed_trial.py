@@ -11,11 +11,15 @@ from kernels.catalog.entries import VARIANTS
 from kernels.catalog.variant import IN_TURN, UserCall, UserKernel, UserSupplied
 from measurement.recorder.answer import answer
 from measurement.recorder.hardware import Host
+from study.cells import Cell
 from study.config import Config
 from study.narrow import narrowed
 
 TRIED = RESULTS / "tried"
 SIZES = (1024, 4096)
+# Shapes at which a Python function, which no host execution checks, is also checked: a common tile
+# divides no edge, and the edges of the first differ.
+RAGGED = ("193x331x75", "331")
 _OTHER_DTYPES = ("mm_naive", "mm_tile")  # timed as neighbours of every kernel with another dtype
 
 
@@ -36,7 +40,11 @@ def timed(
     dtypes = [dtype for dtype in entry.dtypes if dtype != "float32"]
     variants = [entry.name, *others] if "float32" in entry.dtypes else ["cublas_sgemm"]
     more = {"variants": [entry.name, *_OTHER_DTYPES], "dtypes": dtypes, "block_sizes": [32]}
-    study = narrowed(config, variants, wanted, [more | {"shapes": wanted}] if dtypes else [])
+    series = [more | {"shapes": wanted}] if dtypes else []
+    if isinstance(entry, UserCall):
+        own = {"variants": [entry.name], "dtypes": list(entry.dtypes), "shapes": list(RAGGED)}
+        series.append(more | own)
+    study = narrowed(config, variants, wanted, series)
     out = unused(TRIED / entry.name / f"gpu{device}-{sha256(Path(entry.file))[:8]}")
     recording = record(study, device, out, None, None, hardware)
     yield from answer(recording, ladder_of=entry.name)
@@ -45,9 +53,13 @@ def timed(
     yield f"recording: {shown(out)}"
     checks = recording.checks[recording.checks["variant"] == entry.name]
     failed = checks[checks["status"] == "failed"]
-    if len(failed):
-        file, reason = shown(Path(entry.file)), failed["reason"].iloc[0]
+    at_wanted = failed[(failed["m"] == failed["n"]) & failed["n"].isin(wanted)]
+    if len(at_wanted):
+        file, reason = shown(Path(entry.file)), at_wanted["reason"].iloc[0]
         raise StudyError(f"{file}: {entry.name} fails on gpu{device}: {reason}")
+    if len(failed):
+        ragged = Cell.of(failed.iloc[0].to_dict() | {"threads": None}).shape
+        yield f"{entry.name}: correct at N = {' and '.join(map(str, wanted))}, but not at {ragged}"
 
 
 def sizes_of(entry: UserSupplied) -> list[int]:

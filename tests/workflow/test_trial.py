@@ -435,6 +435,15 @@ def test_try_checks_times_and_reports_a_python_function(path, card):
     assert "called" not in VARIANTS
 
 
+@pytest.mark.slow
+def test_a_python_function_that_needs_whole_tiles_is_not_called_correct_at_all_sizes(path, card):
+    Path("called.py").write_text(CALLED)
+    ragged = replace(card, faults=(Fault("later", "called", 331),))
+    lines, status = attempted(Path("called.py"), Wanted(device=0, sizes=[8]), ragged)
+    assert (status, lines[-1]) == (0, "called: correct at N = 8, but not at 331")
+    assert any(line.startswith("called, 331: failed: ") for line in lines)
+
+
 def timed(path, text, sizes, hardware):
     entry = supplied(path, text)
     config = study.config.load(Path("config.yaml"), "quick", VARIANTS.joined(entry))
