@@ -124,14 +124,17 @@ def _refuse_others(library: Library, reading: Reading, shape: Shape, fault: Faul
     A loop counts as endless if it is long at the smallest size. A kernel that only adds matrices
     computes no product, so it is not called wrong.
     """
+    trial = Trial(library, reading)
     if fault.outcome is Outcome.LONG:
-        least = Trial(library, reading).fault(Shape.square(_LEAST), 2)
+        least = trial.fault(Shape.square(_LEAST), 2)
         if not (least and least.outcome is Outcome.LONG):
             raise NotSupported(f"{fault}; host execution counts no more")
     is_wrong = fault.outcome is Outcome.WRONG and not fault.is_shared
-    if is_wrong and Trial(library, reading).is_elementwise(shape):
-        name = f"{library.at(0)}: is not a product of matrices"
-        raise NotSupported(f"{name}: an element of A or B reaches one element of C")
+    other = f"{library.at(0)}: is not a product of matrices: "
+    if is_wrong and trial.is_elementwise(shape):
+        raise NotSupported(f"{other}an element of A or B reaches one element of C")
+    if is_wrong and trial.is_rectified(shape):
+        raise NotSupported(f"{other}it stores 0 for negative elements of A·B (ReLU); remove that")
 
 
 def equal_sizes(judged: Judged) -> str:

@@ -104,8 +104,13 @@ class Operands:
         )
         return a, b, c
 
-    def verdict(self, layout: Layout, result: Array, factors: Factors) -> Verdict:
-        """Return the comparison of a product with its error bound; integers must be exact."""
+    def verdict(
+        self, layout: Layout, result: Array, factors: Factors, is_rectified: bool = False
+    ) -> Verdict:
+        """Return the comparison of a product with its error bound; integers must be exact.
+
+        `is_rectified`: zeros replace negative elements (ReLU).
+        """
         alpha, beta = factors
         a, b, c = self.viewed(layout, result)
         roundoffs = (0.0, 0.0, 0.0) if self.is_whole else self.precision.roundoffs
@@ -114,6 +119,7 @@ class Operands:
             added = beta * self.viewed(layout, self.c)[2]
             expected, bound = alpha * expected + added, abs(alpha) * bound
             bound = bound + _C_ROUNDOFF * (np.abs(added) + np.abs(expected))
+        expected = np.maximum(expected, 0) if is_rectified else expected
         return evaluate(np.ascontiguousarray(c), expected, bound)
 
 

@@ -157,6 +157,12 @@ class Trial:
         )
         return all((after != before).any(axis=1).sum() == 1 for after in changed)
 
+    def is_rectified(self, shape: Shape) -> bool:
+        """Return whether zeros replace the negative elements of a product; raise KernelFault."""
+        operands = Operands.random(self.reading.fitted(shape), 1, self.reading)
+        c, _ = self.reading.run(self.library, operands)
+        return operands.verdict(self.reading.layout, c, self.reading.factors, True).passed
+
     def outcome(self, shape: Shape, geometry: Geometry | None = None) -> "tuple[Outcome, Trial]":
         """Return what the launch does, and the trial with the layout for which it is correct.
 

@@ -397,6 +397,10 @@ UNSAID = {
         [(CALLED, ""), ("int K)", "int K, int p, int q, int r, int t, int u, int v)"), ADDS_ONE],
         "the meaning of its parameter p is unknown",
     ),
+    "an activation": (
+        [("= sum;", "= sum > 0 ? sum : 0;")],
+        r"is not a product of matrices: it stores 0 for negative elements of A·B \(ReLU\)",
+    ),
     "a first row": (
         [(CALLED, ""), ("int K)", "int K, int first)"), ADDS_ONE],
         "the meaning of its parameter first is unknown",
