@@ -256,7 +256,8 @@
     const ofRow = (one) => {
       const gpu = data.gpus.find(({ label }) => label === one.gpu);
       const [into, out] = gpu ? delays(gpu, run, shape) : [0, 0];
-      const predicted = timed({ ...one, time: one.time + into + out }, run);
+      // Copies that overlap prolong a run less, at most in proportion.
+      const predicted = timed({ ...one, time: Math.min(one.time + into + out, one.time / run.link) }, run);
       return gpu ? within(predicted, gpu, one.variant, asked, !covers(one, n), one.kernel ?? 0) : predicted;
     };
     return row && {
@@ -429,8 +430,7 @@
     const arithmetic = value("arithmetic");
     const isWhole = (number, most) => Number.isInteger(number) && number >= 1 && number <= most;
     if (!shape.every((edge) => isWhole(edge, LARGEST_N))) {
-      const why = "since indices have 32 bits";
-      return { fault: `M, N and K must be whole numbers from 1 to ${LARGEST_N}, ${why}.` };
+      return { fault: `M, N and K must be whole numbers from 1 to ${LARGEST_N}, the largest size of a prediction.` };
     }
     for (const [name, count] of [["products", products], ["streams", streams]]) {
       if (!isWhole(count, 1e6)) return { fault: `The number of ${name} must be a whole number from 1 to 1000000.` };
@@ -507,9 +507,6 @@
   }
 
   function show() {
-    const gpu = data.gpus.find((each) => each.label === context.value("gpu"));
-    const copies = gpu && copiesOn(gpu, { place: "pinned" });
-    part("link").textContent = copies ? `${general(1e-9 / copies.coefficients[2])} GB/s` : "that measured";
     const fault = answer();
     part("answer").hidden = Boolean(fault);
     if (fault) list("notes", [fault]);
