@@ -9,7 +9,6 @@ from pydantic import BaseModel
 
 from analysis.render.documents import _environment, documents, with_numbers
 from base.command_line import reference
-from base.paths import FOLDERS
 from study import config
 from tests.support import ROOT, for_make_test
 from workflow.__main__ import parser
@@ -89,7 +88,7 @@ def test_commands_and_make_targets_named_in_documents_exist(name):
 
 def test_documents_named_in_code_and_templates_exist():
     files = [*ROOT.glob("*.yaml"), *ROOT.glob("report/**/*.j2"), *ROOT.glob("workflow/**/*.yaml")]
-    for folder in [*FOLDERS, "benchmarks", "tests"]:
+    for folder in FOLDERS.split("|"):
         files += (ROOT / folder).rglob("*.py")
     for path in files:
         for name in re.findall(r"docs/[\w/-]+\.md", path.read_text(encoding="utf-8")):
