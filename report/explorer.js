@@ -291,7 +291,7 @@
       const isCpu = row.gpu === null;
       const host = data.gpus.find((gpu) => (isCpu ? gpu.recording === row.recording : gpu.label === row.gpu));
       const place = isCpu ? "the CPU" : choice.gpus.length > 1 ? labels.get(row.gpu) : "the GPU";
-      const name = row.isFastest ? `fastest on ${place}` : row.variant;
+      const name = row.isFastest ? `fastest chosen on ${place}` : row.variant;
       const x = choice.x === "operations" ? operations(row) : row[choice.x];
       return {
         ...{ x, y, low, high, row, size: row.shape?.replaceAll("x", "×") ?? row.n },
