@@ -566,7 +566,7 @@ def test_a_link_below_a_figure_opens_its_quantity_in_the_explorer(shared):
         points = int(status.inner_text().split()[0])
         assert points > 0, links.nth(place).get_attribute("data-view")
         quantity = page.locator("#explorer-form [name=quantity] option:checked").inner_text()
-        named = links.nth(place).text_content().removeprefix("Explore ")
+        named = links.nth(place).text_content().removeprefix("Explore ").lower()
         kind, _, part = quantity.lower().partition(", ")
         assert named == "speedups" or kind.split()[0] in named, (named, quantity)
         assert part in named or named == "speedups", (named, quantity)
