@@ -87,9 +87,15 @@ def unsaid(judged: Judged) -> str | None:
 
 
 def _fixes_blocks(judged: Judged) -> bool:
-    """Return whether a grid has several blocks along an axis, as many at all sizes."""
-    trial = Trial(judged.source.library("launch"), judged.reading)
-    grids = [trial.configured(Shape.square(n * LARGE_SHAPE)).grid for n in (1, 2)]
+    """Return whether a grid has several blocks along an axis, as many at all sizes.
+
+    If sums may be divided, because a product has several steps or atomic sums, z is not counted: it
+    may be the number of parts.
+    """
+    source = judged.source
+    trial = Trial(source.library("launch"), judged.reading)
+    axes = 2 if source.steps[1:] or "atomicAdd" in source.kernel.text else 3
+    grids = [trial.configured(Shape.square(n * LARGE_SHAPE)).grid[:axes] for n in (1, 2)]
     return any(small == large > 1 for small, large in zip(*grids, strict=True))
 
 
