@@ -11,6 +11,7 @@ from kernels.catalog.entries import VARIANTS
 from kernels.catalog.variant import IN_TURN, UserCall, UserKernel, UserSupplied
 from measurement.recorder.answer import answer
 from measurement.recorder.hardware import Host
+from measurement.recording.recording import plain_rows
 from study.cells import Cell
 from study.config import Config
 from study.narrow import narrowed
@@ -42,8 +43,8 @@ def timed(
     more = {"variants": [entry.name, *_OTHER_DTYPES], "dtypes": dtypes, "block_sizes": [32]}
     series = [more | {"shapes": wanted}] if dtypes else []
     if isinstance(entry, UserCall):
-        own = {"variants": [entry.name], "dtypes": list(entry.dtypes), "shapes": list(RAGGED)}
-        series.append(more | own)
+        ragged = {"variants": [entry.name], "dtypes": list(entry.dtypes), "shapes": list(RAGGED)}
+        series.append(more | ragged)
     study = narrowed(config, variants, wanted, series)
     out = unused(TRIED / entry.name / f"gpu{device}-{sha256(Path(entry.file))[:8]}")
     recording = record(study, device, out, None, None, hardware)
@@ -58,8 +59,8 @@ def timed(
         file, reason = shown(Path(entry.file)), at_wanted["reason"].iloc[0]
         raise StudyError(f"{file}: {entry.name} fails on gpu{device}: {reason}")
     if len(failed):
-        ragged = Cell.of(failed.iloc[0].to_dict() | {"threads": None}).shape
-        yield f"{entry.name}: correct at N = {' and '.join(map(str, wanted))}, but not at {ragged}"
+        shape = Cell.of(next(iter(plain_rows(failed)))).shape
+        yield f"{entry.name}: correct at N = {' and '.join(map(str, wanted))}, but not at {shape}"
 
 
 def sizes_of(entry: UserSupplied) -> list[int]:

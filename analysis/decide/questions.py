@@ -341,8 +341,8 @@ class ByShape:
         time = Prediction.measured(row, "run", self._asked.run.products)
         block_size = int(row["block_size"]) if row["block_size"] else None
         name = named(row["variant"], block_size) + MEASURED
-        answer = Answer(row["variant"], name, time, {}, None, len(self._placed), block_size)
-        return replace(answer, is_measured=True)
+        count = len(self._placed)
+        return Answer(row["variant"], name, time, {}, None, count, block_size, is_measured=True)
 
     def _answer(self, placed: Placed) -> Answer | None:
         one, run = placed.one, placed.run
@@ -354,8 +354,8 @@ class ByShape:
             time = Prediction.measured(row, "total")
         kernel_s = float(one.kernel.time_s(self._shape)[0])
         time = within(time, self._asked, one.limit, far is not None, kernel_s)
-        answer = Answer(one.variant, one.variant, time, {}, far, len(self._placed))
-        answer = replace(answer, is_measured=row is not None)
+        name, count, is_measured = one.variant, len(self._placed), row is not None
+        answer = Answer(name, name, time, {}, far, count, is_measured=is_measured)
         return self._bounding(answer, run)
 
     def _bounding(self, answer: Answer | None, run: Run) -> Answer | None:

@@ -78,8 +78,7 @@ def calculator_data(store: Store, measured: Sequence[Device]) -> str:
             | {"largest": largest_n(gpus.loc[gpu.label])}
             | {"limits": [_limit(one) for one in limits(texts, gpu.label).values()]}
             | {"threads": threads.get(gpu.recording, 1), "notes": notes_of(texts, gpu.label)}
-            | {"unaligned": sorted(limits(texts, gpu.label)[False].unaligned)}
-            | {"unalignedHalf": limits(texts, gpu.label)[False].unaligned_half_width}
+            | _unaligned(limits(texts, gpu.label)[False])
             | {"memory_bytes": int(gpus.at[gpu.label, "memory_bytes"])}
             | {"stale": [name for name, one in VARIANTS.items() if one.source in gpu.stale_sources]}
             for gpu in measured
@@ -121,6 +120,14 @@ def calculator_data(store: Store, measured: Sequence[Device]) -> str:
 def _later(gpu: str, memory: str, arithmetic: str, tables: Tables) -> Iterator[tuple[int, str]]:
     asked = Question(gpu, Shape.square(1), Run(memory), arithmetic)
     return measured_later(runs_on_gpu(asked, tables))
+
+
+def _unaligned(limit: Limit) -> dict[str, object]:
+    """Return the measured sizes that are not aligned, and the half-width at others."""
+    return {
+        "unaligned": sorted(limit.unaligned),
+        "unalignedHalf": limit.unaligned_half_width,
+    }
 
 
 def _or_none(value: float | None) -> float | None:

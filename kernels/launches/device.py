@@ -17,7 +17,8 @@ OF_THE_HOST = re.compile(
 )
 _BASES = re.compile(r"^(\s*(?:template\s*<[^{]*>)?\s*(?:struct|class)\s[\w\s]*):(?!:)[^{]*")
 _ATTRIBUTE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t][^\n(]*__device__", re.MULTILINE)
-_MACRO, _INCLUDE = re.compile(r"\s*#\s*define\s+(\w+)"), re.compile(r"\s*#\s*include\b")
+_MACRO = re.compile(r"\s*#\s*define\s+(\w+)")
+_INCLUDE = re.compile(r"\s*#\s*include\b")
 _KEYWORDS = words(
     "auto bool char class const constexpr double enum extern float inline int long namespace "
     "short signed static struct template typedef typename union unsigned using void volatile "

@@ -1,7 +1,7 @@
 """Finding in other files of a repository what a file lacks: its launch, or definitions of names."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -36,10 +36,7 @@ def with_launcher(path: Path, text: str, folders: Sequence[Path] = ()) -> str:
             continue
         whole, files = with_includes_of(other, code, path, folders)
         if path.resolve() not in files:
-            declared = [p for p in pieces(whole) if "__global__" in p.head and p.body is None]
-            if not any(
-                p.name in kernels and _types(p) == _types(kernels[p.name]) for p in declared
-            ):
+            if not _declares(whole, kernels):
                 continue
             _, before = with_includes_of(path, read(path), path, folders)
             whole, _ = with_includes_of(other, code, path, folders, before)
@@ -54,6 +51,15 @@ def own(text: str) -> str:
     """Return the part of a text that is the user's source, without the launching file."""
     begin, end = text.find(BEGIN), text.find(END)
     return text if begin < 0 else text[begin:end]
+
+
+def _declares(text: str, kernels: Mapping[str, Piece]) -> bool:
+    """Return whether a text declares a kernel with the same parameter types as its definition."""
+    return any(
+        piece.name in kernels and _types(piece) == _types(kernels[piece.name])
+        for piece in pieces(text)
+        if "__global__" in piece.head and piece.body is None
+    )
 
 
 def _types(kernel: Piece) -> list[str]:

@@ -117,10 +117,7 @@ def number_parameters(kernel: Piece) -> list[str]:
 def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
     """Yield guessed launches of a kernel, the likeliest first; `text` is the code that it needs."""
     arguments, structures = arguments_of(text, kernel)
-    code = " ".join(p.code for p in pieces(text) if p.is_for_the_device)
-    for variable, axis in re.findall(r"\b(\w+)\s*=\s*blockIdx\s*\.\s*([xyz])\s*[;,]", code):
-        code = re.sub(rf"\b{variable}\b(?!\s*=)", f"blockIdx.{axis}", code)
-    code = re.sub(r"(blockIdx\.[xyz])\s*<<\s*(\d+)", r"\1 * (1 << \2)", code)
+    code = _with_indices(" ".join(p.code for p in pieces(text) if p.is_for_the_device))
     spaceless = code.replace(" ", "")
     uses_y = ("blockIdx.y" in spaceless, "threadIdx.y" in spaceless)
     template = kernel.template
@@ -151,6 +148,13 @@ def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
         configuration = f"dim3({across}, {down}), dim3({_launch_bounds(kernel) or 0}){shared}"
         probe = Launch(called, configuration, arguments, statements)
         yield Guess(probe, uses_y, shared)
+
+
+def _with_indices(code: str) -> str:
+    """Return code in which block indices replace the variables that contain them."""
+    for name, axis in re.findall(r"\b(\w+)\s*=\s*blockIdx\s*\.\s*([xyz])\s*[;,]", code):
+        code = re.sub(rf"\b{name}\b(?!\s*=)", f"blockIdx.{axis}", code)
+    return re.sub(r"(blockIdx\.[xyz])\s*<<\s*(\d+)", r"\1 * (1 << \2)", code)
 
 
 def geometries(edges: tuple[int, int], bound: int, uses_y: tuple[bool, bool]) -> Iterator[Geometry]:

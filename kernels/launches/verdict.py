@@ -13,7 +13,7 @@ from kernels.launches.checks import Judged, check, tile_of
 from kernels.launches.device import for_the_device
 from kernels.launches.doubts import UNTYPED, lack, unsaid
 from kernels.launches.elsewhere import own, with_definition
-from kernels.launches.expression import main_of, written
+from kernels.launches.expression import Launch, main_of, written
 from kernels.launches.guessed import by_guesses
 from kernels.launches.in_files import of_file
 from kernels.launches.library import Source, may_add
@@ -27,7 +27,7 @@ from kernels.launches.trials import Trial
 
 # A kernel that multiplies loops over its sums, or lets hardware do so, or adds up products.
 _CAN_MULTIPLY = re.compile(r"\b(?:for|while|do|goto)\b|mma|atomicAdd\s*\([^;]*\*")
-_SOME_BLOCKS = 132  # if only the runtime knows how many; an H100 has so many multiprocessors
+_SOME_BLOCKS = 132  # as many as an H100 has multiprocessors
 # Template arguments that are element types.
 _OTHER_TYPES = re.compile(r"\b(?:\w*half|\w*bfloat16|double|u?int\d*(?:_t)?|char|complex)\b")
 
@@ -134,12 +134,9 @@ def _judge(path: Path, text: str, name: str, option: str | None) -> Judged:
                 raise (unknown or [error])[0] from None
             (unknown if len(steps) > 1 else refused).append(error)
             continue
-        trial = judged and Trial(source.library("counted"), judged.reading)
-        if judged and trial and steps[-1].line and 0 in trial.configured(judged.shapes[0]).grid:
+        if judged and steps[-1].line and _has_no_blocks(judged):
             if len(steps) == 1 and source.takes_any_grid:
-                _, *others = split_list(steps[0].configuration)
-                where = ", ".join([str(_SOME_BLOCKS), *others])
-                launched.append((replace(steps[0], configuration=where),))
+                launched.append((_with_blocks(steps[0]),))
         elif judged and judged.multiple:
             return judged
         elif judged and (reason := unsaid(judged)):
@@ -173,6 +170,17 @@ def _with_steps(source: Source, option: str | None) -> Judged | None:
     if judged and not judged.multiple and (reason := lack(judged, option)):
         raise NotSupported(f"{where}: {reason}")
     return judged
+
+
+def _with_blocks(launch: Launch) -> Launch:
+    """Return a launch in which a number replaces a count of blocks that only the runtime knows."""
+    _, *others = split_list(launch.configuration)
+    return replace(launch, configuration=", ".join([str(_SOME_BLOCKS), *others]))
+
+
+def _has_no_blocks(judged: Judged) -> bool:
+    trial = Trial(judged.source.library("counted"), judged.reading)
+    return 0 in trial.configured(judged.shapes[0]).grid
 
 
 def unjudged(path: Path, text: str, option: str | None, kernel: str | None) -> list[Judged]:

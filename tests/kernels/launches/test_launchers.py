@@ -408,11 +408,11 @@ UNSAID = {
 }
 
 
-SECONDS = {"a factor", "a constant of another file", "threads", "no product", "a first row"}
+SLOW_CASES = {"a factor", "a constant of another file", "threads", "no product", "a first row"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("edits", "reason"), for_make_test(UNSAID, *UNSAID.keys() - SECONDS))
+@pytest.mark.parametrize(("edits", "reason"), for_make_test(UNSAID, *UNSAID.keys() - SLOW_CASES))
 def test_a_kernel_is_not_called_wrong_if_the_file_leaves_its_launch_open(tmp_path, edits, reason):
     text = PLAIN + CALLED
     for before, after in edits:
