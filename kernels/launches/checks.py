@@ -61,6 +61,7 @@ class Judged:
     is_checked: bool = True
     has_fixed_grid: bool = False  # the grid does not depend on the sizes of the matrices
     is_guessed: bool = False  # the launch was guessed
+    is_cut_short: bool = False  # no time was left for sizes above 1,024
     defined: tuple[str, ...] = ()  # names of other files of the repository, and which files
 
     @property

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from kernels.launches.verdict import judge, kernels_to_judge, unjudged
 
 SECONDS, MEMORY_BYTES = 36.0, 3 * 2**29  # limits for a whole file; the seconds are CPU time
 LARGE_SECONDS = 26.0  # CPU time for large sizes
+_LARGE = "sizes above 1,024"
 
 
 def text_of(path: Path, folders: Sequence[Path] = (), defines: Sequence[str] = ()) -> str:
@@ -117,7 +119,7 @@ def verdict_on(path: Path, text: str, name: str, option: str | None, end: float)
         refused = error
         verdict = _limited(end, path, own(text), name, option)  # without the file that launches it
     if verdict.multiple:
-        verdict = _at_large_sizes(verdict, min(LARGE_SECONDS, max(0.0, end - cpu_clock())))
+        verdict = _at_large_sizes(verdict, max(0.0, end - cpu_clock()))
     if verdict.multiple:
         return verdict
     if refused:
@@ -168,13 +170,15 @@ def _origin(steps: Sequence[Launch], declared: Sequence[Launch]) -> str:
     return "as given" if steps[-1] in declared else "inferred"
 
 
-def _at_large_sizes(verdict: Judged, seconds: float) -> Judged:
+def _at_large_sizes(verdict: Judged, left_s: float) -> Judged:
     try:
+        seconds = min(LARGE_SECONDS, left_s)
         return limited(partial(at_large_sizes, verdict), seconds, MEMORY_BYTES)
     except LimitReached as error:
-        cause = "does each loop end?" if seconds >= LARGE_SECONDS else "other kernels took the rest"
+        if left_s < LARGE_SECONDS:
+            return replace(verdict, is_cut_short=True)
         name = verdict.source.name
-        raise LimitReached(f"{name} at sizes above 1,024: {error}: {cause}") from None
+        raise LimitReached(f"{name} at {_LARGE}: {error}: does each loop end?") from None
 
 
 def verdict_line(verdict: Judged) -> str:
@@ -194,5 +198,5 @@ def verdict_line(verdict: Judged) -> str:
     if verdict.is_fixed:
         return f"{text} at size {verdict.shapes[0]}, which the file fixes"
     if verdict.multiple > 1:
-        return f"{text} for sizes that are multiples of {verdict.multiple}"
-    return text
+        text += f" for sizes that are multiples of {verdict.multiple}"
+    return f"{text}, not checked at {_LARGE}" if verdict.is_cut_short else text

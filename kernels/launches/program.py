@@ -26,7 +26,7 @@ from kernels.launches.constants import with_variables
 from kernels.launches.expression import written
 from kernels.launches.includes import without_includes
 from kernels.launches.library import Library
-from kernels.launches.pieces import declarations
+from kernels.launches.pieces import blanked, declarations
 from kernels.launches.reading import ONE, Reading
 from kernels.launches.roles import ADDEND, WORKSPACE
 from kernels.launches.shim import code
@@ -44,6 +44,9 @@ _ALIGNMENT = 256  # alignment in bytes of memory that steps allocate
 _SIZE = 1024  # used if the file fixes the sizes of its program
 _DTYPES = {"float": "float32", "double": "float64", "int": "int32", "unsigned": "int32"}
 _FOR_NVCC = (HERE / "for_nvcc.h").read_text()
+# What hides kernels from other files, and so from the driver, which finds them by their names.
+_STATIC = re.compile(r"\bstatic\b(?=[^;{}]*\b__global__\b)|(?<=__global__)\s+static\b")
+_UNNAMED = re.compile(r"\b(?:inline\s+)?namespace(?=\s*\{)")
 
 
 def facts_of(judged: Judged) -> LaunchFacts:
@@ -92,7 +95,8 @@ def write(judged: Judged, baseline: str | None, folder: Path) -> UserKernel:
         scope = replace(scope, constants=())
     facts = Facts(name=name, baseline=baseline, launch=launch)
     parts = [
-        f"{_WORDS}{rename}#line 1\n" + without_includes(device, kept=_OF_NVCC),
+        f"{_WORDS}{rename}#line 1\n"
+        + without_includes(_with_external_kernels(device), kept=_OF_NVCC),
         _BEGIN,
         _FOR_NVCC + code(source.text, source.steps, scope),
         facts.line(".cu"),
@@ -102,6 +106,16 @@ def write(judged: Judged, baseline: str | None, folder: Path) -> UserKernel:
     entry = read(path)
     assert isinstance(entry, UserKernel)
     return entry
+
+
+def _with_external_kernels(device: str) -> str:
+    """Return a source whose kernels have external linkage."""
+    code = blanked(device)
+    edits = [(match.span(), "") for match in _STATIC.finditer(code)]
+    edits += [(match.span(), "inline namespace of_file") for match in _UNNAMED.finditer(code)]
+    for (begin, end), text in sorted(edits, reverse=True):
+        device = device[:begin] + text + device[end:]
+    return device
 
 
 @dataclass(frozen=True)

@@ -173,7 +173,10 @@ def _with_cupy(
 def _with_numba(
     function: Any, facts: CallFacts, a: object, b: object, c: object, stream: int
 ) -> None:
-    """Launch a Numba kernel in the stream, or call a function in the default stream and wait."""
+    """Launch a Numba kernel in the stream, or call a function in CUDA's default stream.
+
+    Work in the default stream waits for earlier work in the stream, and later work waits for it.
+    """
     from numba import cuda
 
     left, right, product = (cuda.as_cuda_array(each) for each in (a, b, c))
@@ -184,9 +187,7 @@ def _with_numba(
         arguments.insert(facts.result, product)
         function[_grid(facts, m, n), facts.threads, ours](*arguments)
         return
-    ours.synchronize()
     result = function(left, right, *([product] if facts.form == "stores" else []))
-    cuda.synchronize()
     if facts.form == "returns":
         values = result.copy_to_host() if hasattr(result, "copy_to_host") else result
         product.copy_to_device(np.ascontiguousarray(values, np.float32), stream=ours)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from base.errors import StudyError
+from kernels.host_execution.limited import LimitReached
 from kernels.launches import lines
 from tests.support import ROOT
 
@@ -61,3 +62,19 @@ def test_the_test_kernels_reproduce_at_least_thirty_bug_reports() -> None:
     reports = {found[0] for text in texts if (found := REPORT.match(text))}
     assert len(reports) >= 30
     assert all("// twin:" in text for text in texts if REPORT.match(text))
+
+
+def test_a_verdict_without_time_for_large_sizes_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_long(_: object) -> None:
+        raise LimitReached("host execution takes more than 50 s")
+
+    monkeypatch.setattr(lines, "at_large_sizes", too_long)
+    text = (ROOT / "tests/data/judged_kernels/grid_stride-in-size-t.cu").read_text()
+    monkeypatch.setattr(lines, "LARGE_SECONDS", 1.0)
+    assert "at sizes above 1,024: host execution takes more than 50 s: does each loop" in verdict(
+        tmp_path, text
+    )
+    monkeypatch.setattr(lines, "LARGE_SECONDS", 400.0)
+    assert ": correct, not checked at sizes above 1,024\n" in verdict(tmp_path, text)

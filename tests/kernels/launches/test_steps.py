@@ -104,6 +104,18 @@ def test_a_product_with_too_many_launches_is_refused(tmp_path):
         list(judged(path, "; ".join(9 * ["cudaMemset(C, 0, 4)"] + [launch])))
 
 
+def program_of(text, folder):
+    path = folder / "mine.cu"
+    path.write_text(text)
+    lines = judged(path)
+    try:
+        while True:
+            next(lines)
+    except StopIteration as end:
+        (verdict,) = end.value
+    return Program(write(verdict, None, folder))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "workspace", "symbols"),
@@ -116,15 +128,7 @@ def test_a_product_with_too_many_launches_is_refused(tmp_path):
 def test_the_steps_of_a_product_are_packed_with_their_arguments_for_a_gpu(
     tmp_path, text, workspace, symbols
 ):
-    path = tmp_path / "mine.cu"
-    path.write_text(text)
-    lines = judged(path)
-    try:
-        while True:
-            next(lines)
-    except StopIteration as end:
-        (verdict,) = end.value
-    program, shape = Program(write(verdict, None, tmp_path)), Shape(1, 40, 100, 9)
+    program, shape = program_of(text, tmp_path), Shape(1, 40, 100, 9)
     assert program.workspace_bytes(shape) == -(-workspace // 256) * 256
     packed = program.packed(shape, [1 << 30, 2 << 30, 3 << 30], 4 << 30)
     assert [re.match(r"_Z\d+(\w+?)(?:PK|Pv|Pf)", each.symbol)[1] for each in packed] == symbols
@@ -135,3 +139,23 @@ def test_the_steps_of_a_product_are_packed_with_their_arguments_for_a_gpu(
         if (value := int.from_bytes(argument, "little") >> 30)
     }
     assert pointers >= ({1, 2, 3, 4} if workspace else {1, 2, 3})
+
+
+KERNEL = """
+static __global__ void gemm(const float *A, const float *B, float *C, int N) {
+    const int row = blockIdx.y * 8 + threadIdx.y, column = blockIdx.x * 8 + threadIdx.x;
+    if (row >= N || column >= N) return;
+    float sum = 0;
+    for (int i = 0; i < N; ++i) sum += A[row * N + i] * B[i * N + column];
+    C[row * N + column] = sum;
+}
+// launch: gemm<<<dim3(CEIL_DIV(N, 8), CEIL_DIV(N, 8)), dim3(8, 8)>>>(A, B, C, N)
+"""
+
+
+@pytest.mark.parametrize(
+    "text", [KERNEL, "namespace\n{" + KERNEL.replace("static ", "") + "}  // namespace\n"]
+)
+def test_the_driver_finds_kernels_that_their_file_hides_from_other_files(tmp_path, text):
+    (packed,) = program_of(text, tmp_path).packed(Shape.square(64), [1 << 30] * 3)
+    assert re.fullmatch(r"_Z\w*4gemmE?PKfS\d?_Pfi", packed.symbol)
