@@ -90,6 +90,7 @@ def test_kernels_of_the_bundle_run_on_the_host_without_a_network(offline):
     assert done.stdout.startswith("variant,")
 
 
+@pytest.mark.exhaustive
 def test_a_bundle_run_with_another_python_version_is_a_one_line_error(offline, unpacked):
     script = (unpacked / "record").read_text()
     version = offline.python.removeprefix("python")

@@ -75,6 +75,7 @@ def edges_of(shape):
     return np.array([[shape.m, shape.n, shape.k]], float)
 
 
+@pytest.mark.exhaustive
 def test_intervals_cover_shapes_locations_and_batches_that_were_not_measured(tables):
     found = list(log_ratios(tables, np.random.default_rng(4), 150))
     inside = np.array([abs(error) < width for _, error, width in found])

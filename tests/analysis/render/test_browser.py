@@ -352,6 +352,7 @@ def test_the_calculator_interpolates_times_and_their_intervals(visit, tmp_path):
     assert sum(" to " in speedup for _, speedup, _ in answers) > 30
 
 
+@pytest.mark.exhaustive  # simulated recordings have no transfers of their own
 def test_a_slower_link_prolongs_copies_from_pinned_memory(visit):
     page, _ = visit("measured")
     page.wait_for_selector(".calculator[data-ready]")

@@ -297,7 +297,7 @@ def test_the_output_notes_missing_and_renamed_benchmarks():
     assert found.notes == ["only in A: b5", "only in B: c5"]
 
 
-@pytest.mark.parametrize("form", ["text", for_test_all("github"), "json", for_test_all("junit")])
+@pytest.mark.parametrize("form", ["text", *map(for_test_all, ("github", "json", "junit"))])
 def test_the_command_compare_fails_for_a_slower_build(tmp_path, capsys, form):
     samples = table([*REPEATS, "a", "b"], slower=["b"])
     files = {

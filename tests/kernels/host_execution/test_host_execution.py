@@ -9,6 +9,7 @@ from kernels.catalog.variant import IN_TURN
 from kernels.cubins.build import build_for
 from kernels.host_execution.check import check, execute, expected_product, predict, sums
 from kernels.theory.tiles import STREAM_K_TILES, number_of
+from tests.support import for_test_all
 from tests.support.products import product_of
 
 pytestmark = pytest.mark.slow
@@ -16,6 +17,8 @@ pytestmark = pytest.mark.slow
 # Powers of two, their neighbours, odd and even multiples of four and eight.
 BLOCKS = (None, 1, 3, 8, 12, 16, 17, 32)
 OFTEN = (None, 3, 32, 32016)  # `make test` runs one odd and one even block size
+# Kernels of several seconds, of which `make test` runs others of the same family.
+SLOW = {"register_tile", "register_tile_async", "register_tile_double_buffered", "sgemm_tensor"}
 # Other types than float32 have one block size here, and the largest one in `test_residues`.
 KERNELS = [
     (name, block, dtype)
@@ -27,9 +30,9 @@ KERNELS = [
     if dtype == "float32" or block == 8
 ]
 CASES = [
-    pytest.param(*case, marks=[] if is_frequent else pytest.mark.exhaustive)
+    pytest.param(*case, marks=[] if is_often and case[0] not in SLOW else pytest.mark.exhaustive)
     for case in KERNELS
-    for is_frequent in [number_of(case[1]) in OFTEN or case[2] != "float32"]
+    for is_often in [number_of(case[1]) in OFTEN or case[2] != "float32"]
 ]
 SIZES = (17, 70, 96)  # of a few block sizes; the others have one exact and one guarded size
 FEW_BLOCKS = (8, 16, 32)
@@ -86,13 +89,15 @@ def test_products_on_the_host_are_exact_and_counts_equal_theory(host_builds, nam
     [
         *(("sgemm_mapped", n, None) for n in (1, 3, 4, 16, 17, 33, 64, 127, 128)),
         # Exact and guarded; C with rows of odd and even length; one block and many tiles.
-        *(("sgemm_tensor_tma", s, None) for s in ("128x192x256", "17x33x65", "130x36x260")),
+        ("sgemm_tensor_tma", "17x33x65", None),
+        for_test_all("sgemm_tensor_tma", "128x192x256", None),
+        for_test_all("sgemm_tensor_tma", "130x36x260", None),
         # Exact; rows copied by words and by pairs of words; padded rows; three tiles, of which two
         # blocks share one.
         ("sgemm_stream_k", "128x64x192", STREAM_K_TILES[0]),
         ("sgemm_stream_k", "17x33x65", STREAM_K_TILES[-1]),
         ("sgemm_stream_k", "90x34x66", STREAM_K_TILES[3]),
-        ("sgemm_stream_k", "17x33x901", STREAM_K_TILES[-1]),
+        for_test_all("sgemm_stream_k", "17x33x901", STREAM_K_TILES[-1]),
         ("sgemm_stream_k", "300x66x192", STREAM_K_TILES[0]),
     ],
 )

@@ -23,6 +23,7 @@ from kernels.launches.program import _FOR_NVCC, write
 from kernels.launches.roles import matrices, meanings
 from kernels.launches.shim import scope_of
 from kernels.launches.verdict import judge
+from tests.support import for_test_all
 
 ONE_PER_THREAD = """
 __global__ void multiply({parameters}) {{
@@ -144,12 +145,11 @@ def lines(folder: Path, text: str, launch: str | None = None) -> list[str]:
     ("text", "says"),
     [
         (MACROS, "multiply: correct for column-major matrices"),
-        (BIAS, "multiply: correct for a transposed B (C = A·Bᵀ)"),
+        for_test_all(BIAS, "multiply: correct for a transposed B (C = A·Bᵀ)"),
         (ROUNDED_DOWN, "multiply: correct for sizes that are multiples of 16"),
         (OTHERS + PLAIN + CALLED, "multiply: correct"),
-        (FLAT, "multiply: correct"),
+        for_test_all(FLAT, "multiply: correct"),
     ],
-    ids=["macros", "bias", "rounded down", "others", "flat"],
 )
 def test_kernels_of_public_files_are_checked_unchanged(
     tmp_path: Path, text: str, says: str
@@ -292,6 +292,7 @@ def test_a_kernel_with_unknown_element_type_is_not_called_wrong(tmp_path: Path) 
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_kernel_with_guessed_template_arguments_is_not_called_wrong(tmp_path: Path) -> None:
     """The block that the kernel needs, 8 by 64 threads, is that of no guess."""
     text = TEMPLATE.replace("SHIFTED", "row_of[63][x % 8] * 0")

@@ -409,6 +409,8 @@ UNSAID = {
 
 
 SLOW_CASES = {"a factor", "a constant of another file", "threads", "no product", "a first row"}
+SLOW_CASES |= {"blocks for one size", "an activation", "a literal of the host", "a long loop"}
+SLOW_JUDGED = {"sizes with names of others", "strides of a batch", "equal sizes", "adds to C"}
 
 
 @pytest.mark.slow
@@ -519,9 +521,7 @@ OTHERS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("edits", "verdict"), for_make_test(JUDGED, *JUDGED.keys() - {"sizes with names of others"})
-)
+@pytest.mark.parametrize(("edits", "verdict"), for_make_test(JUDGED, *JUDGED.keys() - SLOW_JUDGED))
 def test_statements_of_the_host_before_a_launch_are_taken_into_account(tmp_path, edits, verdict):
     text = PLAIN + CALLED
     for before, after in edits:
@@ -653,6 +653,7 @@ void run(const float *A, const float *B, float *C, int M, int N, int K, const ch
 """
 
 
+@pytest.mark.exhaustive
 def test_a_kernel_whose_launch_cannot_be_evaluated_is_not_called_wrong(tmp_path):
     path = repository(tmp_path, {"mine.cu": UNDER_A_MODE})
     with pytest.raises(CompilerError, match="‘mode’ was not declared"):

@@ -300,8 +300,10 @@ def element(numbers: str = SIZES[0], arguments: str = SIZES[1]) -> str:
         (element().replace("float alpha, float beta", "int alpha, int beta"), "correct"),
         (element(arguments="M, N, K, 2.0f, 6.0f"), "correct"),
         (element().replace("beta *", "0 *"), "wrong"),
-        (BATCH, "correct"),
-        (BATCH.replace("(blockIdx.x * K + k)", "k"), "correct with one B for all products"),
+        for_test_all(BATCH, "correct"),
+        for_test_all(
+            BATCH.replace("(blockIdx.x * K + k)", "k"), "correct with one B for all products"
+        ),
         for_test_all(BATCH.replace("(blockIdx.x * M + i / N)", "(blockIdx.x + i / N)"), "wrong"),
         (
             element()
@@ -312,7 +314,9 @@ def element(numbers: str = SIZES[0], arguments: str = SIZES[1]) -> str:
         (PAIRS, "correct for sizes that are multiples of 16"),
         for_test_all(PAIRS.replace("8 * i] = sums[i]", "8 * i] = sums[0]"), "wrong"),
         (NAMED, "correct"),
-        (ROUNDED, "correct (operands rounded to half) for sizes that are multiples of 16"),
+        for_test_all(
+            ROUNDED, "correct (operands rounded to half) for sizes that are multiples of 16"
+        ),
         for_test_all(ROUNDED.replace("k + i % 16]", "i % 16]"), "wrong"),
     ],
 )
