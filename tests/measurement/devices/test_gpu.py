@@ -327,8 +327,8 @@ def test_gpu_products_equal_those_of_host_execution_bit_for_bit(
         if asked.block_size != block or session.not_launchable(asked):
             continue
         large = asked.shape.flop > Shape.square(200).flop
-        if large and (asked.dtype != "float32" or asked.shape.batch > 1 or asked.block_size == 8):
-            continue  # the host would take a minute
+        if large and max(VARIANTS[variant].tile(block)) < 64:
+            continue  # the host would take minutes, and smaller shapes have many tiles
         expected, _ = execute(asked.product, "fused", folder=folder)
         with gpu():
             session.run(asked)
