@@ -543,19 +543,21 @@ void host_execution::check_access(const void *address, uint32_t bytes, bool is_s
     check(address, bytes, is_store, false, code_address(*worker, caller), is_counted);
 }
 
+extern "C" unsigned host_shared_base = 0;  // the number of the first byte of shared memory
+
 // Shared memory in numbers of 32 bits, as PTX addresses it: static arrays first.
 extern "C" unsigned host_shared_number(const void *address) {
     const Worker &w = *worker;
     const char *const place = static_cast<const char *>(address);
     const uint64_t offset = place - w.shared;
-    if (offset < w.shared_bytes) return offset;
-    return place - w.dynamic_shared + w.shared_bytes;
+    if (offset < w.shared_bytes) return host_shared_base + offset;
+    return host_shared_base + (place - w.dynamic_shared) + w.shared_bytes;
 }
 
 extern "C" void *host_shared_address(unsigned number) {
     const Worker &w = *worker;
-    const int64_t offset = static_cast<int>(number);
-    if (number < w.shared_bytes) return w.shared + offset;
+    const int64_t offset = static_cast<int>(number - host_shared_base);
+    if (w.shared_bytes && offset < static_cast<int64_t>(w.shared_bytes)) return w.shared + offset;
     return w.dynamic_shared + offset - w.shared_bytes;
 }
 

@@ -3,7 +3,8 @@
 import ctypes
 import signal
 import subprocess
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
@@ -330,6 +331,16 @@ class Kernel:
             text = self._describe(fault, launch)
             raise KernelFault(text, Kind(fault.kind), fault.buffer < 0, is_same_line)
         return launch
+
+    @contextmanager
+    def shared_memory_at(self, first: int) -> Iterator[None]:
+        """Let the bytes of shared memory have numbers from `first` in PTX, instead of from 0."""
+        base = ctypes.c_uint.in_dll(self._library, "host_shared_base")
+        base.value = first
+        try:
+            yield
+        finally:
+            base.value = 0
 
     def _check_block(self, where: Configured) -> None:
         """Raise KernelFault if a block has a number of threads that no GPU can launch."""

@@ -1,5 +1,6 @@
 """Checking one launch at several sizes: correct, correct for multiples of a number, or wrong."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
@@ -40,6 +41,8 @@ _FACTORS: Factors = (-0.75, 1.5)
 _WHOLE_FACTORS: Factors = (-3.0, 2.0)
 _FLOAT_DIGITS = 24
 _OF_THREADS = (Outcome.RACES, Outcome.CROWDED)  # faults that do not depend on the sizes
+_NUMBERED = re.compile(r"\bcvta\b|__cvta_generic_to_shared")
+_RESERVED = 1024  # bytes of shared memory before a block's own, from compute capability 9.0 on
 _PADDING = 16  # padding in elements, such that rows stay aligned for vectors
 
 
@@ -61,6 +64,7 @@ class Judged:
     is_checked: bool = True
     has_fixed_grid: bool = False  # the grid does not depend on the sizes of the matrices
     is_guessed: bool = False  # the launch was guessed
+    needs_alignment: bool = False  # shared memory must begin at byte 0
     is_cut_short: bool = False  # no time was left for sizes above 1,024
     defined: tuple[str, ...] = ()  # names of other files of the repository, and which files
 
@@ -338,6 +342,7 @@ def _wrong_rows(trial: Trial, shape: Shape) -> Fault | None:
 
 def at_large_sizes(judged: Judged) -> Judged:
     """Return the verdict on a correct kernel beyond usual limits, and where 32-bit indices end."""
+    judged = replace(judged, needs_alignment=_needs_alignment(judged))
     if not judged.multiple or judged.is_fixed:
         return judged
     source, reading = judged.source, judged.reading
@@ -354,6 +359,19 @@ def at_large_sizes(judged: Judged) -> Judged:
     if fault:
         return replace(judged, multiple=0, shapes=shapes, fault=fault)
     return replace(judged, shapes=shapes)
+
+
+def _needs_alignment(judged: Judged) -> bool:
+    """Return whether a correct kernel is wrong where shared memory begins at `_RESERVED`.
+
+    There, nvcc aligns no variable in shared memory to more bytes. Only addresses that are numbers
+    can show it.
+    """
+    if not (judged.multiple and _NUMBERED.search(judged.source.device)):
+        return False
+    library = judged.source.library("counted")
+    with library.shared_memory_at(_RESERVED):
+        return Trial(library, judged.reading).fault(judged.shapes[0], 5) is not None
 
 
 def _many_blocks(judged: Judged, library: Library, is_small: bool) -> Shape:

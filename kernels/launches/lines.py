@@ -31,6 +31,7 @@ from kernels.launches.verdict import judge, kernels_to_judge, unjudged
 SECONDS, MEMORY_BYTES = 36.0, 3 * 2**29  # limits for a whole file; the seconds are CPU time
 LARGE_SECONDS = 26.0  # CPU time for large sizes
 _LARGE = "sizes above 1,024"
+_AT_ZERO = "shared memory that begins at byte 0, as before compute capability 9.0"
 
 
 def text_of(path: Path, folders: Sequence[Path] = (), defines: Sequence[str] = ()) -> str:
@@ -191,6 +192,7 @@ def verdict_line(verdict: Judged) -> str:
     is_square = verdict.reading.is_square and {*SIZES} <= {*verdict.reading.numbers.values()}
     limits += [" = ".join(SIZES)] * is_square
     limits += [C_BEFORE[use] for use in [verdict.reading.c_before] if use]
+    limits += [_AT_ZERO] * verdict.needs_alignment
     limits += [
         f"unused {', '.join(unused)}" for unused in [verdict.source.unused_factors] if unused
     ]
