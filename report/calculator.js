@@ -5,7 +5,8 @@
   "use strict";
   const section = document.getElementById("calculator");
   const form = document.getElementById("calculator-form"); // the product; context.js has the rest
-  const LARGEST_N = 46340;
+  const MOST_ELEMENTS = 2 ** 31 - 1; // of a matrix, so N is at most 46340
+  const LONGEST_EDGE = 1e6;
   const LINKED = ["pinned", "a_resident", "c_stays"]; // locations whose copies take the link's whole bandwidth
   const TIMES = ["time", "h2d", "kernel", "d2h", "overhead"]; // columns
   let data, rows, surfaces; // unpacked by start()
@@ -146,7 +147,7 @@
   }
 
   /* Notes on the sizes and shapes for which a prediction is less certain. */
-  function reachOf({ shape, run, gpu, arithmetic }, isSimple, isMeasured) {
+  function reachOf({ shape, run, gpu, arithmetic }, isSimple, { isMeasured, outside }) {
     const [, n] = shape;
     const notes = isUnaligned(shape, gpu) ? [gpu.notes.unaligned] : [];
     if (isSimple) {
@@ -154,7 +155,7 @@
       return [...later.map(([, text]) => text), ...notes];
     }
     const tested = run.products > 1 ? data.batches : gpu.notes.unseen[run.place];
-    return [...(isMeasured || run.link < 1 ? [] : [tested]), ...notes];
+    return [...(isMeasured || (outside && run.products === 1) || run.link < 1 ? [] : [tested]), ...notes];
   }
 
   /* --- the answer --- */
@@ -281,7 +282,7 @@
     const gpus = tables.map((table) => fastestRuns(table, asked)).filter(Boolean);
     const cpu = fastestRuns(runsOnCpu(asked.gpu, baseline), asked);
     const names = [asked.gpu.label, asked.run.place, baseline, asked.arithmetic];
-    const even = data.breakEven[names.join("|")] ?? "not measured";
+    const even = data.breakEven[names.join("|")] ?? data.noBreakEven;
     return { gpus: byTime(gpus), cpu, even };
   }
 
@@ -429,8 +430,12 @@
     if (!gpu) return { fault: `Nothing is predicted for ${context.title("gpu")}.` };
     const arithmetic = value("arithmetic");
     const isWhole = (number, most) => Number.isInteger(number) && number >= 1 && number <= most;
-    if (!shape.every((edge) => isWhole(edge, LARGEST_N))) {
-      return { fault: `M, N and K must be whole numbers from 1 to ${LARGEST_N}, the largest size of a prediction.` };
+    if (!shape.every((edge) => isWhole(edge, LONGEST_EDGE))) {
+      return { fault: `M, N and K must be whole numbers from 1 to ${LONGEST_EDGE}.` };
+    }
+    const [m, , k] = shape;
+    if (Math.max(m * k, k * n, m * n) > MOST_ELEMENTS) {
+      return { fault: "A matrix must have at most 2147483647 elements, the limit of kernels; a square one, N = 46340." };
     }
     for (const [name, count] of [["products", products], ["streams", streams]]) {
       if (!isWhole(count, 1e6)) return { fault: `The number of ${name} must be a whole number from 1 to 1000000.` };
@@ -440,7 +445,6 @@
     }
     if (!(run.link > 0 && run.link <= 1)) return { fault: "The link's bandwidth must be from 1 to 100 %." };
     if (run.link < 1 && !(LINKED.includes(run.place) && copiesOn(gpu, run))) return { fault: NOTES.noLink };
-    const [m, , k] = shape;
     if (4 * (m * k + k * n + m * n) > gpu.memory_bytes) {
       const most = `use ${gpu.largest} or less`;
       return { fault: `Three matrices of this size do not fit into the memory of this GPU; ${most}.` };
@@ -494,7 +498,7 @@
       ...(mark ? [`* CPU time extrapolated: ${cpu.outside}.`] : []),
       ...(mode ? [`${best.variant} ${mode}.`] : []),
       ...(isInHost(run) && !hasRuns ? [NOTES.squares] : []),
-      ...reachOf(asked, isSimple, best.isMeasured),
+      ...reachOf(asked, isSimple, best),
       ...(run.link < 1 ? [NOTES.link] : []),
       startOf(asked.gpu, best, cpu),
       ...(run.products > 1 ? [NOTES.products] : []),

@@ -87,10 +87,15 @@ const shapes = (() => {
     const isCopied = !run.independent && rules.locations[run.place].copied_in.includes("a");
     const [into, out] = moved(shape, run.place);
     const copies = [(into - (isCopied ? 4 * m * k : 0)) * whole.coefficients[2], out * whole.coefficients[3]];
-    const batch = run.place === "pinned" && one.batch;
+    const there = rules.locations[run.place];
+    const batch = there.memory === "pinned" && one.batch;
     if (!batch) {
       const time = whole.coefficients[0] + sum(copies) + kernel;
       return { time, half: halfOf(whole, shape, time) };
+    }
+    if (!there.copied_in.length && !there.copies_out) {
+      const half = Math.hypot(batch.half_width, halfOf(one.kernel, shape, kernel));
+      return { time: Math.max(kernel, batch.issue_s), half };
     }
     const alone = batch.alone_s + sum(copies);
     const copied = Math.max(batch.latency_s + overlapped(...copies, batch.duplex), alone / run.streams);

@@ -22,7 +22,7 @@ from kernels.catalog.baselines import CPU_BASELINES
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.locations import LOCATIONS
 from kernels.catalog.variant import AS_GRAPH, IN_PIECES, MAPPED, ON_TWO_GPUS, STAGED
-from kernels.products.shape import LARGEST_SIZE
+from kernels.products.shape import Shape
 
 TABLES: tuple[str, ...] = ("predictors", "predicted_times", "break_even", "choices", "pieces")
 TABLES += ("surfaces", "surface_nodes", "batches", "locations", "location_break_even")
@@ -35,8 +35,13 @@ MODES = {
     AS_GRAPH: "is one launch of a CUDA graph, which must be prepared for this size",
     MAPPED: "reads and writes host memory, which must be pinned",
 }
+LONGEST_EDGE = 1_000_000  # of a matrix in a question
 _FLOOR = "the copies without the product"
-BATCHES = "Several products are predicted from the fitted sessions; no other session was compared."
+BATCHES = (
+    "Several products are predicted from batches of the fitted sessions, all in pinned memory; no "
+    "other session or location was compared."
+)
+NO_BREAK_EVEN = "not computed for this baseline and arithmetic"
 REVERSED = "In a new process, the CPU is therefore faster, unless its own start takes as long"
 _NO_BASELINE = "No CPU baseline has enough measured sizes for a fit."
 
@@ -107,10 +112,11 @@ def _check(asked: Question) -> None:
     """Raise StudyError if a product as asked cannot exist."""
     run = asked.run
     for name in "nmk":
-        if not 1 <= (edge := getattr(asked.shape, name)) <= LARGEST_SIZE:
+        if not 1 <= (edge := getattr(asked.shape, name)) <= LONGEST_EDGE:
             raise StudyError(
-                f"--{name} {edge} is not a matrix size of the study; use 1 to {LARGEST_SIZE}"
+                f"--{name} {edge} is not a matrix size of the study; use 1 to {LONGEST_EDGE}"
             )
+    Shape.parse(str(asked.shape))  # raises StudyError if a matrix has too many elements
     for name, count in (("products", run.products), ("streams", run.streams)):
         if count < 1:
             raise StudyError(f"--{name} {count}: use 1 or more")
@@ -187,7 +193,7 @@ def _cpu_lines(asked: Question, found: BySize | ByShape) -> Iterator[str]:
         title = CPU_BASELINES[baseline]
         edge = "N" if asked.shape.is_square else "longest edge"
         is_bound = on_gpu.is_bound or (row is not None and is_elsewhere(row, asked.run.location))
-        size = break_even_text(row, edge, is_bound) if row else "not measured"
+        size = break_even_text(row, edge, is_bound) if row else NO_BREAK_EVEN
         cpu = found.on_cpu(baseline)
         if cpu is None:
             rows.append((title, "–", "not predicted", "–", size))
@@ -221,7 +227,7 @@ def _notes(asked: Question, found: BySize | ByShape, tables: Tables) -> Iterator
         yield from found.later
     elif asked.run.products > 1 and not one.is_measured:
         yield BATCHES
-    elif asked.run.location in of_gpu["unseen"] and not one.is_measured:
+    elif asked.run.location in of_gpu["unseen"] and not (one.is_measured or one.extrapolated):
         yield of_gpu["unseen"][asked.run.location]
     if asked.shape.is_square and limits(tables, asked.gpu)[False].is_unaligned(asked.shape.n):
         yield of_gpu["unaligned"]

@@ -245,14 +245,20 @@ class Shaped:
     ) -> tuple[FloatArray, FloatArray]:
         """Return the time of each product after the first, and its half-width.
 
-        If no batches were measured, the products are assumed to run one after the other.
+        If fewer matrices are copied from pinned memory, the batches are assumed to be the same; if
+        none is copied, kernels follow each other as fast as the host launches them. Without
+        measured batches, the products are assumed to run one after the other.
         """
+        place = LOCATIONS[run.location]
         whole, (in_bytes, out_bytes) = self.runs[run.location], run.moved(shapes)
         in_s, out_s = in_bytes * whole.coefficients[IN], out_bytes * whole.coefficients[OUT]
-        batch = self.batch if run.location == STREAMED else None
+        batch = self.batch if place.memory == LOCATIONS[STREAMED].memory else None
         if batch is None:
             time_s = whole.coefficients[0] + in_s + out_s + kernel_s
             return time_s, whole.half_width(shapes, time_s)
+        if not (place.copied_in or place.copies_out):
+            time_s = np.maximum(kernel_s, batch.issue_s)
+            return time_s, np.hypot(batch.half_width, self.kernel.half_width(shapes, kernel_s))
         streams = np.array([run.streams])
         time_s = batch.product_s(in_s, out_s, kernel_s, streams)
         longer = kernel_s > batch.copies_s(in_s, out_s, streams)

@@ -21,6 +21,7 @@ from analysis.decide import surfaces
 from analysis.decide.advise import (
     BATCHES,
     MODES,
+    NO_BREAK_EVEN,
     REVERSED,
     break_even_text,
     is_elsewhere,
@@ -102,6 +103,7 @@ def calculator_data(store: Store, measured: Sequence[Device]) -> str:
         "aligned": ALIGNED,
         "reversed": REVERSED,
         "batches": BATCHES,
+        "noBreakEven": NO_BREAK_EVEN,
         "measuredLater": {
             visible(f"{gpu}|{memory}|{arithmetic}"): [
                 [n, visible(note)] for n, note in _later(gpu, memory, arithmetic, texts)
