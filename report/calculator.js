@@ -119,8 +119,8 @@
       "This CPU program was not measured at enough shapes that are not square; choose another baseline, such as the " +
       "fastest CPU implementation.",
     bound:
-      "“At most” and “at least”: the time is predicted for a run that copies more, “as from” another location. It " +
-      "bounds the time asked for, and parentheses give the interval of this bound.",
+      "“At most” and “at least”: the time is predicted for a run that copies more, “as from” another location, or " +
+      "whose launches take as long as with copies. It bounds the time asked for; parentheses give its interval.",
     b: "To keep B on the GPU instead of A, exchange M and N, because the transposed product is Cᵀ = BᵀAᵀ.",
     any:
       "Any arithmetic: strict FP32, or float32 products from three 16-bit products on tensor cores. TF32, FP16 and " +
@@ -317,18 +317,21 @@
   function placed(asked) {
     const { shape, run } = asked;
     const all = data.bounding[run.place].map((place) => ({ ...asked, run: { ...run, place } }));
-    const isElsewhere = (place) => place !== run.place;
-    const bound = (answer, { run: { place } }) =>
-      answer && isElsewhere(place)
-        ? { ...answer, name: `${answer.name}, as from ${context.title("location", place)}`, isBound: true }
-        : answer;
+    const hasCopies = ({ copied_in: names, copies_out: isOut }) => names.length > 0 || isOut;
+    const isBounding = (place) =>
+      place !== run.place || (run.products > 1 && !hasCopies(data.shapes.rules.locations[place]));
+    const bound = (answer, { run: { place } }) => {
+      const from = place === run.place ? "" : `, as from ${context.title("location", place)}`;
+      return answer && { ...answer, name: answer.name + from, isBound: isBounding(place) };
+    };
     const kernels = all.flatMap((there) =>
       kernelsAt(there)
         .map((one) => ofKernel(one, there))
         .map((one) => ({
           ...one,
           answer: bound(one.answer, there),
-          predicted: (other) => ({ ...one.predicted(other), isBound: isElsewhere(there.run.place) }),
+          predicted: (other) => ({ ...one.predicted(other), isBound: isBounding(there.run.place) }),
+          isPinned: there.run.place === "pinned",
         })),
     );
     const hasRuns = (there) => isSquare(shape) && isInHost(there.run);
@@ -337,7 +340,7 @@
         .filter(({ sizes }) => sizes.length)
         .map((table) => {
           const answer = fastestRuns(table, there);
-          const isBound = isElsewhere(there.run.place);
+          const isBound = isBounding(there.run.place);
           const predicted = ([n]) => {
             const [into, out] = delays(there.gpu, there.run, [n, n, n]);
             const { time, half } = timed(fastest(table, n), run, Infinity);
@@ -346,13 +349,15 @@
           return { answer: bound(answer, there), predicted };
         }),
     );
-    return { kernels, all: [...kernels, ...runs], batches: batchesOf(asked) };
+    const pinned = all.filter((there) => there.run.place === "pinned");
+    const batches = pinned.flatMap((there) => batchesOf(there).map((answer) => bound(answer, there)));
+    return { kernels, all: [...kernels, ...runs], batches };
   }
 
   /* The measured batches of these products. */
   function batchesOf({ gpu, shape, run, takes }) {
     const key = [gpu.label, ...shape, run.streams, run.products, run.independent ? "False" : "True"].join("|");
-    const measured = (run.place === "pinned" && run.products > 1 && run.link === 1 && data.measured.batches[key]) || [];
+    const measured = (run.products > 1 && run.link === 1 && data.measured.batches[key]) || [];
     const ofProducts = (one) => ({ ...one, time: run.products * one.time, outside: null, isMeasured: true });
     return measured.filter(({ variant }) => takes(variant)).map(ofProducts);
   }
@@ -383,8 +388,8 @@
   }
 
   /* The fastest implementations of this study and of a library, the faster one first. */
-  function fastestOf({ kernels, all, batches }) {
-    const isMeasured = (one) => kernels.includes(one) && batches.some(({ variant }) => variant === one.answer?.variant);
+  function fastestOf({ all, batches }) {
+    const isMeasured = ({ answer, isPinned }) => isPinned && batches.some(({ variant }) => variant === answer?.variant);
     const predicted = all.filter((one) => !isMeasured(one)).map(({ answer }) => answer);
     const answered = byTime([...predicted.filter(Boolean), ...batches]);
     const sides = [false, true].map((side) => answered.find((one) => data.libraries.includes(one.variant) === side));

@@ -222,7 +222,10 @@ def _notes(asked: Question, found: BySize | ByShape, tables: Tables) -> Iterator
     """Yield notes on what the predicted times do not include, and how sure they are."""
     one, of_gpu = found.on_gpu[0], notes_of(tables, asked.gpu)
     if one.is_bound:
-        yield "this run copies more than asked for; parentheses give intervals of its bounds"
+        yield (
+            "this run copies more than asked for, or launches as slowly as one with copies; "
+            "parentheses give intervals of its bounds"
+        )
     if isinstance(found, BySize):
         yield from found.later
     elif asked.run.products > 1 and not one.is_measured:

@@ -241,6 +241,11 @@ class Placed:
     one: Shaped | Runs
     run: Run
 
+    @property
+    def variant(self) -> str:
+        """The variant with a surface; blank for several."""
+        return "" if isinstance(self.one, Runs) else self.one.variant
+
     def predict(self, shapes: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the times in s, and their half-widths, at `shapes`."""
         return self.one.predict(shapes, self.run)
@@ -279,7 +284,7 @@ class ByShape:
         predicted = [
             self._answer(placed)
             for placed in self._placed
-            if isinstance(placed.one, Runs) or placed.one.variant not in self._batches
+            if not (placed.run.location == STREAMED and placed.variant in self._batches)
         ]
         by_time = _by_time([*predicted, *self._batches.values()])
         sides = [
@@ -326,14 +331,14 @@ class ByShape:
 
     @cached_property
     def _batches(self) -> dict[str, Answer]:
-        """Answers from batches of the table throughput with these products, by variant."""
+        """Answers from measured batches of these products in pinned memory, by variant."""
         run, edges = self._asked.run, self._asked.shape
         values = (self._asked.gpu, edges.m, edges.n, edges.k, run.streams, run.products)
         asked = [*map(str, (*values, not run.independent))]
-        rows = self._tables["throughput"] if run.location == STREAMED and run.products > 1 else ()
+        is_batch = run.products > 1 and STREAMED in bounding(run.location)
         return {
             row["variant"]: self._of_batch(row)
-            for row in rows
+            for row in (self._tables["throughput"] if is_batch else ())
             if [row[name] for name in BATCH] == asked and self._asked.takes(row["variant"])
         }
 
@@ -342,12 +347,14 @@ class ByShape:
         block_size = int(row["block_size"]) if row["block_size"] else None
         name = named(row["variant"], block_size) + MEASURED
         count = len(self._placed)
-        return Answer(row["variant"], name, time, {}, None, count, block_size, is_measured=True)
+        answer = Answer(row["variant"], name, time, {}, None, count, block_size, is_measured=True)
+        return self._bounding(answer, STREAMED)
 
     def _answer(self, placed: Placed) -> Answer | None:
         one, run = placed.one, placed.run
         if isinstance(one, Runs):
-            return self._bounding(one.answer(self._asked), run)
+            runs = one.answer(self._asked)
+            return runs and self._bounding(runs, run.location)
         time, far = self._predicted(one, run), self._far(one.runs[run.location])
         row = self._measured.get((one.variant, run.location)) if run.products == 1 else None
         if row:
@@ -356,14 +363,14 @@ class ByShape:
         time = within(time, self._asked, one.limit, far is not None, kernel_s)
         name, count, is_measured = one.variant, len(self._placed), row is not None
         answer = Answer(name, name, time, {}, far, count, is_measured=is_measured)
-        return self._bounding(answer, run)
+        return self._bounding(answer, run.location)
 
-    def _bounding(self, answer: Answer | None, run: Run) -> Answer | None:
-        """Return the answer, marked as a bound if its run is at another location than asked."""
-        if answer is None or run.location == self._asked.run.location:
-            return answer
-        name = f"{answer.name}, as from {LOCATIONS[run.location].title}"
-        return replace(answer, name=name, is_bound=True)
+    def _bounding(self, answer: Answer, location: str) -> Answer:
+        """Return the answer, marked as a bound if its run copies or launches more than asked."""
+        place, run = LOCATIONS[location], self._asked.run
+        if location != run.location:
+            return replace(answer, name=f"{answer.name}, as from {place.title}", is_bound=True)
+        return replace(answer, is_bound=run.products > 1 and not place.has_copies)
 
     def _far(self, surface: Surface) -> str | None:
         octaves = surface.distances(self._shape).min()

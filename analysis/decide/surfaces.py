@@ -256,7 +256,7 @@ class Shaped:
         if batch is None:
             time_s = whole.coefficients[0] + in_s + out_s + kernel_s
             return time_s, whole.half_width(shapes, time_s)
-        if not (place.copied_in or place.copies_out):
+        if not place.has_copies:
             time_s = np.maximum(kernel_s, batch.issue_s)
             return time_s, np.hypot(batch.half_width, self.kernel.half_width(shapes, kernel_s))
         streams = np.array([run.streams])

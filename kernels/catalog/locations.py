@@ -26,6 +26,11 @@ class Location:
     registered: bool = False
     prefetched: bool = False
 
+    @property
+    def has_copies(self) -> bool:
+        """Whether a run moves any matrix."""
+        return self.copies_out or len(self.copied_in) > 0
+
 
 LOCATIONS = {
     location.name: location
