@@ -50,6 +50,8 @@ class Kind(IntEnum):
     DIFFERENT_BARRIERS = 7
     APART = 8
     ENDLESS = 9
+    SIGNAL = 11
+    OVERFLOW = 12
     ENDLESS_BARRIERS = 13
     NOT_IN_MASK = 16
     COPIES_OVERLAP = 17
@@ -329,7 +331,8 @@ class Kernel:
         if fault.kind:
             is_same_line = self._line(fault.code) == self._line(fault.other_code)
             text = self._describe(fault, launch)
-            raise KernelFault(text, Kind(fault.kind), fault.buffer < 0, is_same_line)
+            is_shared = fault.buffer < 0 and fault.kind not in (Kind.SIGNAL, Kind.OVERFLOW)
+            raise KernelFault(text, Kind(fault.kind), is_shared, is_same_line)
         return launch
 
     @contextmanager

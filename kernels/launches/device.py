@@ -13,7 +13,7 @@ from kernels.launches.pieces import Piece, pieces
 
 OF_THE_HOST = re.compile(
     r"\b(?:cuda[A-Z]\w*|cublas\w*|thrust::\w+|"
-    r"std::(?!size_t|ptrdiff_t|u?int(?:\d+|ptr)_t|min\b|max\b|is_same)\w+)\b|<<<"
+    r"std::(?!size_t|ptrdiff_t|u?int(?:\d+|ptr)_t|min\b|max\b|is_same)\w+)\b|<\s?<\s?<"
 )
 _BASES = re.compile(r"^(\s*(?:template\s*<[^{]*>)?\s*(?:struct|class)\s[\w\s]*):(?!:)[^{]*")
 _ATTRIBUTE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t][^\n(]*__device__", re.MULTILINE)

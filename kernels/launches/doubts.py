@@ -19,11 +19,12 @@ from kernels.launches.library import Source
 from kernels.launches.pieces import named
 from kernels.launches.reading import Operands
 from kernels.launches.readings import sets_c
-from kernels.launches.roles import SIZES, is_count, meaning_of, size_named, size_of
-from kernels.launches.trials import Trial
+from kernels.launches.roles import ELEMENT, SIZES, is_count, meaning_of, size_named, size_of
+from kernels.launches.trials import Outcome, Trial
 from kernels.products.shape import Shape
 
 UNTYPED = "takes its matrices as void *; host execution passes float: give their types"
+_SHORT = re.compile(r"half|bfloat16|\bu?int8_t\b|\bchar\b")  # types whose results differ
 _AT_NULL = re.compile(r"element -?\d{9,} of")  # an index far outside of any matrix
 # A parameter of a numeric type.
 _NUMBER = re.compile(rf"^(?!.*[*\[&])(?:.*{COUNTS.pattern}|.*\b(?:float|double|bool)\b)")
@@ -58,6 +59,11 @@ def unsaid(judged: Judged) -> str | None:
     source, names = judged.source, judged.reading.numbers
     if len(source.launches) == 1 and (argument := _for_one_size(judged)):
         return f"gets {argument}"
+    open_types = {name for name, kind in source.scope.types.items() if kind == ELEMENT}
+    is_open = open_types & words(" ".join(source.scope.pointers.values()))
+    fault = judged.fault
+    if is_open and fault and fault.outcome is Outcome.WRONG and _SHORT.search(source.device):
+        return f"gets matrices of an unknown type {min(is_open)}"
     # Of a launch that is not from code, only the names that the product sets are open.
     given = {
         named(target): words(each)
@@ -77,11 +83,10 @@ def unsaid(judged: Judged) -> str | None:
             return f"the meaning of {name} is unknown"
     if source.main.line and not source.loops_over_blocks and _fixes_blocks(judged):
         return "has a number of blocks that is for one size"
-    if source.scope.absent and _AT_NULL.search(str(judged.fault)):
+    if source.scope.absent and _AT_NULL.search(str(fault)):
         return f"gets no {next(iter(source.scope.absent))} in host execution"
-    fault = str(judged.fault)
-    of_step = any(f" of {name}," in fault for name in source.scope.allocated)
-    if "nothing was stored there" in fault and sets_c(source, judged.reading) and not of_step:
+    of_step = any(f" of {name}," in str(fault) for name in source.scope.allocated)
+    if "nothing was stored there" in str(fault) and sets_c(source, judged.reading) and not of_step:
         return "reads a matrix that its file sets"
     return next((step.unknown for step in source.steps if step.unknown), None)
 

@@ -13,19 +13,10 @@ from kernels.launches.checks import LARGE_SHAPE, Judged, check
 from kernels.launches.device import for_the_device
 from kernels.launches.doubts import unsaid
 from kernels.launches.expression import Launch
-from kernels.launches.infer import (
-    TYPES,
-    Geometry,
-    Guess,
-    geometries,
-    guesses,
-    has_dynamic_shared,
-    number_parameters,
-)
+from kernels.launches.infer import Geometry, Guess, geometries, guesses, unknown
 from kernels.launches.library import Library, Source
-from kernels.launches.pieces import Piece, kernels_of, named
+from kernels.launches.pieces import kernels_of, named
 from kernels.launches.readings import readings
-from kernels.launches.roles import is_number_name
 from kernels.launches.shapes import WIDE, for_guesses
 from kernels.launches.trials import Outcome, Trial
 from kernels.products.shape import Shape
@@ -76,20 +67,6 @@ def by_guesses(
         f"{shown(path)}: {name}: no launch was found, and {unknown(kernel, code)}; write "
         f"it, such as --launch '{example or f'{name}<<<{grid}>>>({arguments})'}'"
     )
-
-
-def unknown(kernel: Piece, code: str) -> str:
-    """Return what about the launch of a kernel is not known, as text."""
-    strange = [each for each in number_parameters(kernel) if not is_number_name(each)]
-    if strange:
-        return f"the meaning of its parameter {strange[0]} is unknown"
-    template = kernel.template
-    constants = [given for kind, given, default in template if kind not in TYPES and not default]
-    if constants:
-        return f"the numbers of its template ({', '.join(constants)}) are unknown"
-    if has_dynamic_shared(code):
-        return "the size of its dynamic shared memory is unknown"
-    return "none that was tried gives a product"
 
 
 def _fitting(

@@ -28,6 +28,7 @@ from kernels.launches.pieces import (
     with_conditions,
 )
 from kernels.launches.roles import FACTORS, LEADING, meaning_of, size_named
+from kernels.launches.structs import with_fields
 
 # A parameter that is a number of threads, or the edge of a block.
 _EDGE = re.compile(
@@ -176,10 +177,9 @@ def _place(text: str, place: int) -> tuple[int, str]:
 
 
 def _before(piece: Piece, place: int) -> list[str]:
-    """Return the statements before a launch in its function, in order."""
-    if piece.body is None:
-        return []
-    body = piece.code[piece.body - piece.begin + 1 : place]
+    """Return the statements before a launch in its function, or in a type with methods."""
+    begin = piece.code.find("{") if piece.body is None else piece.body - piece.begin
+    body = piece.code[begin + 1 : place]
     before = statements(_without_other_branches(body))
     kinds = {named(each): each.partition("=")[0] for each in piece.parameters}
     for number, statement in enumerate(before):
@@ -228,14 +228,14 @@ def _without_other_branches(code: str) -> str:
     )
 
 
-def _with_plain_arguments(launch: Launch, kernel: Piece) -> Launch:
-    """Return a launch whose pointer arguments are names instead of expressions.
+def _with_plain_arguments(text: str, launch: Launch, kernel: Piece) -> Launch:
+    """Return a launch whose pointer arguments are names instead of expressions or structures.
 
     The name is that of the kernel's parameter. A size that is passed as a leading dimension gets
     the name of that, too, because it may be larger. A member of an object, such as ``A.rows``,
     becomes the size that gets it.
     """
-    targets = kernel.parameters
+    targets, launch = kernel.parameters, with_fields(text, launch, kernel)
     for argument, target in zip(split_list(launch.arguments), targets, strict=False):
         if re.fullmatch(r"\w+(?:\.|->)\w+(?:\(\))?", argument) and size_named(named(target)):
             launch = _with_size(launch, argument, named(target))
@@ -279,7 +279,7 @@ def of_file(text: str, option: str | None) -> list[Launch]:
         return _written(";\n".join(comments))
     kernels = kernels_of(text)
     return [
-        launch if launch.is_of_memory else _with_plain_arguments(launch, kernels[launch.name])
+        launch if launch.is_of_memory else _with_plain_arguments(text, launch, kernels[launch.name])
         for launch in launches(text)
         if launch.is_of_memory or launch.name in kernels
     ]

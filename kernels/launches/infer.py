@@ -18,25 +18,18 @@ from kernels.launches.structs import arguments_of
 _INDEX = r"blockIdx\s*\.\s*{axis}\s*\*\s*(?P<edge>[\w.:]+(?![\w.:]|\s*\()|\([^()]*\))"
 _BOUNDS = re.compile(r"__launch_bounds__\s*\(")
 _DEFAULT_EDGE, _DEFAULTS = "16", {"bool": "false"}
-TYPES = ("typename", "class")
+_TYPES = ("typename", "class")
 _DYNAMIC_SHARED = ", 48 * 1024"  # the most that a block may use without requesting more
 # Template arguments of public kernels by name; the values of a set fit each other.
 _BLOCK_EDGE = r"(?:block|tile)?_?(?:size|dim|width|edge)?_?[xy]?|t[sw]|bs|block_?size|tile_?\w*"
+_TILED = {r"b[mn]": "128", "bk": "16", r"t[mn]": "8", _BLOCK_EDGE: "32"}
+_OF_WARPS = {"tn": "4", r"w[mn]": "64", r"w\w*iter": "4", r"num_?threads|threads\w*": "128"}
 _SETS = (
     {r"b[mn]": "64", "bk": "8", r"t[mn]": "8", _BLOCK_EDGE: "16"},
-    {r"b[mn]": "128", "bk": "8", r"t[mn]": "8", _BLOCK_EDGE: "32"},
-    {r"b[mn]": "128", "bk": "16", r"t[mn]": "8", _BLOCK_EDGE: "32"},
+    _TILED | {"bk": "8"},
+    _TILED,
     {r"b[mn]": "64", "bk": "16", r"t[mn]": "4", _BLOCK_EDGE: "32"},
-    {
-        r"b[mn]": "128",
-        "bk": "16",
-        r"w[mn]": "64",
-        r"w\w*iter": "4",
-        "tm": "8",
-        "tn": "4",
-        r"num_?threads|threads\w*": "128",
-        _BLOCK_EDGE: "32",
-    },
+    _OF_WARPS | _TILED,
 )
 _SPELLINGS = (
     (r"(?:block|tile)_?(?:tile_?)?(?:size_?)?(m|n|k)", r"b\1"),
@@ -99,7 +92,7 @@ def _dim3(sizes: Sequence[str]) -> str:
     return sizes[0] if len(sizes) == 1 else f"dim3({', '.join(sizes)})"
 
 
-def has_dynamic_shared(code: str) -> bool:
+def _has_dynamic_shared(code: str) -> bool:
     """Return whether code declares shared memory whose size a launch gives."""
     return re.search(r"\bextern\b[^;{]*\b__shared__\b", code) is not None
 
@@ -109,9 +102,23 @@ def is_edge(name: str) -> bool:
     return bool(re.fullmatch(_BLOCK_EDGE, name.lower())) and not is_number_name(name)
 
 
-def number_parameters(kernel: Piece) -> list[str]:
+def _number_parameters(kernel: Piece) -> list[str]:
     """Return the names of a kernel's parameters that are numbers."""
     return [named(each) for each in kernel.parameters if not re.search(r"[*\[&]", each)]
+
+
+def unknown(kernel: Piece, code: str) -> str:
+    """Return what about the launch of a kernel is not known, as text."""
+    strange = [each for each in _number_parameters(kernel) if not is_number_name(each)]
+    if strange:
+        return f"the meaning of its parameter {strange[0]} is unknown"
+    template = kernel.template
+    constants = [given for kind, given, default in template if kind not in _TYPES and not default]
+    if constants:
+        return f"the numbers of its template ({', '.join(constants)}) are unknown"
+    if _has_dynamic_shared(code):
+        return "the size of its dynamic shared memory is unknown"
+    return "none that was tried gives a product"
 
 
 def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
@@ -121,10 +128,10 @@ def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
     spaceless = code.replace(" ", "")
     uses_y = ("blockIdx.y" in spaceless, "threadIdx.y" in spaceless)
     template = kernel.template
-    shared = _DYNAMIC_SHARED if has_dynamic_shared(code) else ""
-    numbers, defined = number_parameters(kernel), macros(text, text)
+    shared = _DYNAMIC_SHARED if _has_dynamic_shared(code) else ""
+    numbers, defined = _number_parameters(kernel), macros(text, text)
     seen = set()
-    constant = [each for each in template if each[0] not in TYPES]
+    constant = [each for each in template if each[0] not in _TYPES]
     constant += [("int", number, "") for number in numbers if is_edge(number)]
     constant += [("bool", named(each), "") for each in kernel.parameters if "bool" in words(each)]
     unset = [name for kind, name, default in constant if not default and kind != "bool"]
@@ -138,7 +145,7 @@ def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
         if statements in seen:
             continue
         seen.add(statements)
-        values_of = ", ".join(ELEMENT if kind in TYPES else each for kind, each, _ in template)
+        values_of = ", ".join(ELEMENT if kind in _TYPES else each for kind, each, _ in template)
         called = f"{name}<{values_of}>" if template else name
         constant_names = {name for _, name in constants} | defined
         names = {_short(name): name for kind, name in constants if kind != "bool"}

@@ -191,11 +191,11 @@ def verdict_line(verdict: Judged) -> str:
     limits += ["one B for all products"] * verdict.reading.shares_b
     is_square = verdict.reading.is_square and {*SIZES} <= {*verdict.reading.numbers.values()}
     limits += [" = ".join(SIZES)] * is_square
-    limits += [C_BEFORE[use] for use in [verdict.reading.c_before] if use]
+    if verdict.reading.c_before:
+        limits.append(C_BEFORE[verdict.reading.c_before])
     limits += [_AT_ZERO] * verdict.needs_alignment
-    limits += [
-        f"unused {', '.join(unused)}" for unused in [verdict.source.unused_factors] if unused
-    ]
+    if unused := verdict.source.unused_factors:
+        limits.append(f"unused {', '.join(unused)}")
     text += f" with {', '.join(limits)}" if limits else ""
     if verdict.is_fixed:
         return f"{text} at size {verdict.shapes[0]}, which the file fixes"

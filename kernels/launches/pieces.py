@@ -22,6 +22,10 @@ _CONDITION = re.compile(
 )
 _TYPE = re.compile(r"\b(?:struct|class|union|enum)\b(?![^{]*\)\s*(?:const)?\s*$)")
 _NAMED_POINTER = re.compile(r"\busing\s+(\w+)\s*=\s*([\w\s:]+?)\s*\*\s*;")
+_VECTOR = re.compile(r"\b(?:thrust::)?device_vector\s*<\s*([\w:]+)\s*>\s*&?\s*(\w+)")
+_ADDRESS = re.compile(
+    r"\b(?:thrust::)?raw_pointer_cast\s*\(\s*&?\s*(\w+)(?:\.data\(\)|\[0\])?\s*\)"
+)
 _ON_DEVICE = re.compile(
     r"\b(?:__device__|__global__|__shared__|constexpr|consteval|__constant__)\b"
 )
@@ -239,7 +243,8 @@ def kernels_of(text: str) -> dict[str, Piece]:
 
 
 def with_pointers(text: str) -> str:
-    """Return a source in which pointer types replace the names that the file gives to them."""
+    """Return a source in which pointers replace Thrust's vectors and the file's names of types."""
+    text = _ADDRESS.sub(r"\1", _VECTOR.sub(r"\1 *\2", text))
     for name, kind in _NAMED_POINTER.findall(blanked(text)):
         text = re.sub(rf"(?<!using )\b{name}\b(?=\s+\w)", f"{kind} *", text)
     return text

@@ -160,10 +160,8 @@ class Reading:
         rounded_to = next(iter(short), self.precision.rounded_to)
         if types["A"].is_short or not types["A"].digits:
             rounded_to = None
-        precision = replace(
-            self.precision, a=types["A"], b=types["B"], c=types["C"], rounded_to=rounded_to
-        )
-        return replace(self, precision=precision)
+        precision = replace(self.precision, a=types["A"], b=types["B"], c=types["C"])
+        return replace(self, precision=replace(precision, rounded_to=rounded_to))
 
     @property
     def is_batched(self) -> bool:
@@ -183,9 +181,8 @@ class Reading:
 
     def values(self, shape: Shape, factors: Factors | None = None) -> list[float]:
         """Return the values of the launch's numbers for a shape."""
-        values: dict[str, float] = {"M": shape.m, "N": shape.n, "K": shape.k, "STREAM": 0}
-        values |= {BATCH: shape.batch, FACTOR: 1}
-        values |= {"MN": shape.n, "NK": shape.n}
+        values: dict[str, float] = {"M": shape.m, "N": shape.n, "K": shape.k, "MN": shape.n}
+        values |= {"NK": shape.n, "STREAM": 0, BATCH: shape.batch, FACTOR: 1}
         elements = shape.m * shape.k, shape.k * shape.n, shape.m * shape.n
         values |= {f"STRIDE{matrix}": size for matrix, size in zip("ABC", elements, strict=True)}
         values |= dict(zip(FACTORS, factors or self.factors, strict=True))

@@ -1,16 +1,10 @@
 """Matrices that a kernel takes as structures, which contain a pointer and sizes."""
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 
-from kernels.launches.expression import (
-    Launch,
-    declarations_in,
-    is_pointer,
-    statements,
-    targets,
-    words,
-)
+from kernels.launches.expression import Launch, declarations_in, is_pointer, statements, targets
 from kernels.launches.pieces import Piece, named, pieces
 from kernels.launches.roles import SIZES, is_bias, matrices, meaning_of, plain
 
@@ -36,14 +30,29 @@ def arguments_of(text: str, kernel: Piece) -> tuple[str, tuple[str, ...]]:
         role = roles.get(named(parameter), named(parameter))
         names.append(f"matrix_{role}" if structures and role in _SIZES else role)
         if named(parameter) in structures and roles:
-            kind = re.sub(r"\bconst\b|&", "", parameter).split()[0]
-            declared.append(f"{kind} matrix_{role}{{}};")
+            declared.append(f"{_kind(parameter)} matrix_{role}{{}};")
             values = {
                 name: role if "*" in field else _value(name, role)
                 for name, field in fields[parameter].items()
             }
             declared += [f"matrix_{role}.{field} = {v};" for field, v in values.items() if v]
     return ", ".join(names), tuple(declared)
+
+
+def with_fields(text: str, launch: Launch, kernel: Piece) -> Launch:
+    """Return a launch that sets the fields of a structure with all matrices, got from a caller."""
+    declared = {name for each in launch.declarations for name in declarations_in(each)}
+    for argument, target in targets(launch, kernel):
+        fields = _fields(text, target)
+        if argument not in declared and "".join(fields.values()).count("*") == len(_SIZES):
+            values = (f"{argument}.{field} = {field};" for field in fields)
+            statements_before = f"{_kind(target)} {argument}{{}};", *values, *launch.declarations
+            return replace(launch, declarations=statements_before)
+    return launch
+
+
+def _kind(parameter: str) -> str:
+    return re.sub(r"\b(?:const|__grid_constant__)\b|&", "", parameter).split()[0]
 
 
 def members(text: str, launch: Launch, kernel: Piece) -> dict[str, str]:
@@ -69,7 +78,7 @@ def _fields(text: str, parameter: str) -> dict[str, str]:
     if "*" in parameter:
         return {}
     structures = _structures(text)
-    kind = next((word for word in words(parameter) if word in structures), None)
+    kind = next((word for word in re.findall(r"\w+", parameter) if word in structures), None)
     fields = dict[str, str]()
     for statement in statements(structures[kind]) if kind else ():
         fields |= declarations_in(statement)

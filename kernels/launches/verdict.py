@@ -134,7 +134,8 @@ def _judge(path: Path, text: str, name: str, option: str | None) -> Judged:
                 raise (unknown or [error])[0] from None
             (unknown if len(steps) > 1 else refused).append(error)
             continue
-        if judged and steps[-1].line and _has_no_blocks(judged):
+        trial = Trial(source.library("counted"), judged.reading) if judged else None
+        if judged and trial and steps[-1].line and 0 in trial.configured(judged.shapes[0]).grid:
             if len(steps) == 1 and source.takes_any_grid:
                 launched.append((_with_blocks(steps[0]),))
         elif judged and judged.multiple:
@@ -176,11 +177,6 @@ def _with_blocks(launch: Launch) -> Launch:
     """Return a launch in which a number replaces a count of blocks that only the runtime knows."""
     _, *others = split_list(launch.configuration)
     return replace(launch, configuration=", ".join([str(_SOME_BLOCKS), *others]))
-
-
-def _has_no_blocks(judged: Judged) -> bool:
-    trial = Trial(judged.source.library("counted"), judged.reading)
-    return 0 in trial.configured(judged.shapes[0]).grid
 
 
 def unjudged(path: Path, text: str, option: str | None, kernel: str | None) -> list[Judged]:

@@ -9,9 +9,9 @@ from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.launches.device import for_the_device
 from kernels.launches.elsewhere import own, with_launcher
-from kernels.launches.guessed import unknown
 from kernels.launches.in_files import launches, of_file
 from kernels.launches.includes import with_includes
+from kernels.launches.infer import unknown
 from kernels.launches.lines import judged, judged_or_assumed
 from kernels.launches.pieces import kernels_of
 from kernels.launches.shim import scope_of

@@ -7,7 +7,7 @@ import pytest
 from kernels.host_execution.compiler import CompilerError, NotSupported, unchecked_lines
 from kernels.host_execution.limited import limited
 from kernels.launches.library import Source
-from kernels.launches.lines import verdict_line
+from kernels.launches.lines import judged, verdict_line
 from kernels.launches.verdict import judge
 from tests.support import for_test_all
 
@@ -323,3 +323,64 @@ def element(numbers: str = SIZES[0], arguments: str = SIZES[1]) -> str:
 def test_launches_of_public_files_are_understood(tmp_path, text, said):
     judged = judge(tmp_path / "mine.cu", text, "multiply")
     assert (verdict_line(judged) if judged.multiple else "wrong") == said
+
+
+# A class launches the kernel, whose structure contains all matrices and sizes.
+IN_A_CLASS = """
+struct Product { const float *lhs; const float *rhs; float *dst; int M, N, K; };
+namespace device {
+__global__ void multiply(const Product p) {
+    const int row = blockIdx.y * 8 + threadIdx.y, column = blockIdx.x * 32 + threadIdx.x;
+    if (row >= p.M || column >= p.N) return;
+    float sum = 0;
+    for (int k = 0; k < p.K; ++k) sum += p.lhs[row * p.K + k] * p.rhs[k * p.N + column];
+    p.dst[row * p.N + column] = sum;
+}
+}
+void grid(Product p) { device::multiply << <1, 1 >> >(p); }
+class Runner : public Benchmark {
+  public:
+    explicit Runner(const char *name) : Benchmark(name) {}
+    void run(const Product &p) override {
+        const dim3 grid((p.N + 31) / 32, (p.M + 7) / 8), block(32, 8);
+        device::multiply << <grid, block >> >(p);
+    }
+};
+"""
+
+
+def test_a_structure_with_all_matrices_that_a_method_passes_is_judged(tmp_path):
+    judged = judge(tmp_path / "class.cu", IN_A_CLASS, "multiply")
+    assert (judged.multiple, judged.source.main.line) == (1, 18)
+    wrong = IN_A_CLASS.replace("[row * p.K", "[row * p.M")
+    assert judge(tmp_path / "class.cu", wrong, "multiply").multiple == 0
+
+
+# The caller's vectors give the element type, or nothing does.
+OF_VECTORS = """
+template <typename T>
+__global__ void multiply(const T *A, const T *B, T *C, int M, int N, int K) {
+    const int row = blockIdx.y * 8 + threadIdx.y, column = blockIdx.x * 32 + threadIdx.x;
+    if (row >= M || column >= N) return;
+    float sum = 0;
+    for (int k = 0; k < K; ++k) sum += __half2float(A[row * K + k]) * float(B[k * N + column]);
+    C[row * N + column] = __float2half(sum);
+}
+void run(int M, int N, int K) {
+    thrust::device_vector<half> first(M * K, 1.0f);
+    thrust::device_vector<half> second = random(K * N);
+    thrust::device_vector<half> third(M * N);
+    multiply<<<dim3((N + 31) / 32, (M + 7) / 8), dim3(32, 8)>>>(
+        thrust::raw_pointer_cast(first.data()), thrust::raw_pointer_cast(&second[0]),
+        raw_pointer_cast(third.data()), M, N, K);
+}
+"""
+
+
+def test_a_template_gets_its_type_from_vectors_or_is_not_called_wrong(tmp_path):
+    source = tmp_path / "vectors.cu"
+    source.write_text(OF_VECTORS)
+    assert next(judged(source)).endswith("multiply: correct (half)")
+    source.write_text(OF_VECTORS.replace("thrust::device_vector<half>", "auto"))
+    with pytest.raises(NotSupported, match="gets matrices of an unknown type T; write a launch"):
+        list(judged(source))
