@@ -62,7 +62,10 @@
   const general = (value) => String(Number(value.toPrecision(3)));
 
   function seconds(time) {
-    for (const [factor, unit] of [[1e6, "µs"], [1e3, "ms"]]) {
+    for (const [factor, unit] of [
+      [1e6, "µs"],
+      [1e3, "ms"],
+    ]) {
       const text = general(time * factor);
       if (Number(text) < 1000) return `${text} ${unit}`;
     }
@@ -247,7 +250,8 @@
     return [false, true].map((side) => tableOf((row) => isAsked(row) && isOfLibrary(row) === side));
   }
 
-  const runsOnCpu = (gpu, baseline) => tableOf((row) => row.recording === gpu.recording && row.cpu_baseline === baseline);
+  const runsOnCpu = (gpu, baseline) =>
+    tableOf((row) => row.recording === gpu.recording && row.cpu_baseline === baseline);
 
   /* The runs that are the fastest in a table, or null. */
   function fastestRuns(table, asked) {
@@ -261,14 +265,16 @@
       const predicted = timed({ ...one, time: Math.min(one.time + into + out, one.time / run.link) }, run);
       return gpu ? within(predicted, gpu, one.variant, asked, !covers(one, n), one.kernel ?? 0) : predicted;
     };
-    return row && {
-      ...ofRow(row),
-      variant: row.variant,
-      name: data.names[keyOf(row)] + (row.gpu && run.products > 1 ? ", one run after the other" : ""),
-      parts: row.kernel === null || run.products > 1 ? null : partsOf(row, asked),
-      outside: covers(row, n) ? null : outside(row, n),
-      on: (other) => [at(tableOf(rowsOn(other, run)), n).get(keyOf(row))].filter(Boolean).map(ofRow)[0],
-    };
+    return (
+      row && {
+        ...ofRow(row),
+        variant: row.variant,
+        name: data.names[keyOf(row)] + (row.gpu && run.products > 1 ? ", one run after the other" : ""),
+        parts: row.kernel === null || run.products > 1 ? null : partsOf(row, asked),
+        outside: covers(row, n) ? null : outside(row, n),
+        on: (other) => [at(tableOf(rowsOn(other, run)), n).get(keyOf(row))].filter(Boolean).map(ofRow)[0],
+      }
+    );
   }
 
   function partsOf(row, { gpu, run, shape }) {
@@ -364,7 +370,8 @@
 
   function kernelsAt({ gpu, shape, run, takes }) {
     const isBatch = run.products > 1 && run.place === "pinned"; // kernels that prepare operands have no batches
-    const isAble = ({ variant, batch }) => !(isBatch && data.prepared.includes(variant)) && (run.streams === 1 || batch);
+    const isAble = ({ variant, batch }) =>
+      !(isBatch && data.prepared.includes(variant)) && (run.streams === 1 || batch);
     const withLink = (one) => ({ ...one, places: { [run.place]: shapes.slower(one.places[run.place], run.link) } });
     const kernels = surfaces.onGpu(gpu.label, shape, run.place).filter((one) => takes(one.variant) && isAble(one));
     return kernels.map(withLink);
@@ -414,13 +421,15 @@
   const unmeasured = ({ gpu, run, arithmetic }) =>
     run.streams > 1 && arithmetic === "tensor"
       ? NOTES.streams
-      : `On ${gpu.title}, too few shapes were measured for this question. Predictable are square products (M = K = N) ` +
-        "from pinned or pageable memory on one stream; make report STUDY=full on this GPU measures the rest.";
+      : `On ${gpu.title}, too few shapes were measured for this question. Predictable are square products ` +
+        "(M = K = N) from pinned or pageable memory on one stream; make report STUDY=full on this GPU measures the rest.";
 
   /* The products asked for, in words. */
   function productsOf({ products, streams, independent }) {
     const over = streams > 1 ? ` over ${streams} streams` : "";
-    return products > 1 ? `, ${products} ${independent ? "independent products" : "products with the same A"}${over}` : "";
+    return products > 1
+      ? `, ${products} ${independent ? "independent products" : "products with the same A"}${over}`
+      : "";
   }
 
   /* What the form asks, or why it cannot be answered. */
@@ -440,9 +449,14 @@
     }
     const [m, , k] = shape;
     if (Math.max(m * k, k * n, m * n) > MOST_ELEMENTS) {
-      return { fault: "A matrix must have at most 2147483647 elements, the limit of kernels; a square one, N = 46340." };
+      return {
+        fault: "A matrix must have at most 2147483647 elements, the limit of kernels; a square one, N = 46340.",
+      };
     }
-    for (const [name, count] of [["products", products], ["streams", streams]]) {
+    for (const [name, count] of [
+      ["products", products],
+      ["streams", streams],
+    ]) {
       if (!isWhole(count, 1e6)) return { fault: `The number of ${name} must be a whole number from 1 to 1000000.` };
     }
     if (streams > 1 && run.place !== "pinned") {
@@ -494,7 +508,10 @@
     part("gpu-name").replaceChildren("GPU, ", ...named(best.name));
     const lineOf = (one) =>
       `${one.name}: ${one.isBound ? "at most " : ""}${seconds(one.time)} (${bounds(one, seconds)})`;
-    list("times", gpus.map((one) => `${lineOf(one)}, ${throughput(shape, one.time, run.products)}`));
+    list(
+      "times",
+      gpus.map((one) => `${lineOf(one)}, ${throughput(shape, one.time, run.products)}`),
+    );
     const mode = data.modes[best.variant];
     const others = data.gpus.filter((gpu) => gpu !== asked.gpu);
     const notes = [
@@ -540,7 +557,9 @@
   /* Keep the product in the address. */
   function save() {
     const changed = [...form.elements].filter((control) => control.value !== control.dataset.first);
-    setAddress(Object.fromEntries(NAMES.map((name) => [name, changed.find((one) => one.name === name)?.value ?? null])));
+    setAddress(
+      Object.fromEntries(NAMES.map((name) => [name, changed.find((one) => one.name === name)?.value ?? null])),
+    );
   }
 
   function restore() {

@@ -37,7 +37,8 @@ const context = (() => {
   form?.addEventListener("input", () => {
     show();
     const over = title("baseline");
-    form.querySelector("[role=status]").textContent = `${title("gpu")}, N = ${value("n")}, ${title("location")}, over ${over}`;
+    form.querySelector("[role=status]").textContent =
+      `${title("gpu")}, N = ${value("n")}, ${title("location")}, over ${over}`;
   });
   form?.addEventListener("submit", (event) => event.preventDefault());
   set(new URLSearchParams(location.search));

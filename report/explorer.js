@@ -71,7 +71,10 @@
     const blocks = distinct("block_size").sort((a, b) => a - b);
     const { elements } = form;
     elements.block_size.append(...blocks.map((b) => new Option(blockText(b), b)));
-    const types = distinct("dtype", rows.filter((row) => row.shape !== null)).sort();
+    const types = distinct(
+      "dtype",
+      rows.filter((row) => row.shape !== null),
+    ).sort();
     elements.matrices.append(...types.map((type) => new Option(`other shapes, ${type}`, type)));
     if (!rows.some((row) => row.intensity !== null)) elements.x.querySelector("[value=intensity]").remove();
     if (context.value("baseline")) elements.over.append(new Option("the baseline of the page", "baseline"));
@@ -176,13 +179,20 @@
 
   function unitOf(value, kind) {
     if (kind !== "time") return [1, kind === "ratio" ? "×" : "GFLOP/s"];
-    return [[1, "s"], [1e3, "ms"], [1e6, "µs"]].find(([factor]) => value * factor >= 1) ?? [1e9, "ns"];
+    return (
+      [
+        [1, "s"],
+        [1e3, "ms"],
+        [1e6, "µs"],
+      ].find(([factor]) => value * factor >= 1) ?? [1e9, "ns"]
+    );
   }
 
   const system = (row) => row.gpu ?? row.recording;
   const operations = (row) => {
     const edges = (row.shape ?? String(row.n)).split("x").map(Number);
-    const [batch, m, k, n] = edges.length === 1 ? [1, ...edges, ...edges, ...edges] : edges.length === 3 ? [1, ...edges] : edges;
+    const [batch, m, k, n] =
+      edges.length === 1 ? [1, ...edges, ...edges, ...edges] : edges.length === 3 ? [1, ...edges] : edges;
     return 2 * batch * m * k * n;
   };
 
@@ -203,31 +213,41 @@
   }
 
   /* Whether the row was recorded with an older source of its kernel. */
-  const isStale = (row) => data.gpus.some((gpu) => (row.gpu ?? gpu.label) === gpu.label &&
-    gpu.recording === row.recording && gpu.stale.includes(row.variant));
+  const isStale = (row) =>
+    data.gpus.some(
+      (gpu) =>
+        (row.gpu ?? gpu.label) === gpu.label && gpu.recording === row.recording && gpu.stale.includes(row.variant),
+    );
 
   /* Without the restriction, the rows. With it, only configurations that every system among them
      has, with the present source: a minimum over more of them is smaller. */
   function comparable(found, choice) {
     if (!choice.isCommon) return found;
     const parts = ["variant", "block_size", "threads", "host_memory", "dtype"];
-    const key = (row) => [row.gpu === null, isStale(row) ? system(row) : "", ...parts.map((part) => row[part]), row.shape ?? row.n].join("|");
+    const key = (row) =>
+      [row.gpu === null, isStale(row) ? system(row) : "", ...parts.map((part) => row[part]), row.shape ?? row.n].join(
+        "|",
+      );
     const systemsOf = new Map();
     for (const row of found) systemsOf.set(key(row), (systemsOf.get(key(row)) ?? new Set()).add(system(row)));
     const measured = rows.filter(isOnChosen(choice));
-    const [cpus, gpus] = [true, false].map((isCpu) => new Set(measured.filter((row) => (row.gpu === null) === isCpu).map(system)));
+    const [cpus, gpus] = [true, false].map(
+      (isCpu) => new Set(measured.filter((row) => (row.gpu === null) === isCpu).map(system)),
+    );
     return found.filter((row) => systemsOf.get(key(row)).size === (row.gpu === null ? cpus : gpus).size);
   }
 
   function rowsOf(choice) {
     const names = new Set(choice.kernels.map((kernel) => kernel.name));
-    const chosen = rows.filter(isOnChosen(choice)).filter(
-      (row) =>
-        names.has(row.variant) &&
-        row[choice.part] !== null &&
-        (choice.matrices ? row.shape !== null && row.dtype === choice.matrices : row.shape === null) &&
-        (row.gpu === null || choice.memory === "both" || row.host_memory === choice.memory),
-    );
+    const chosen = rows
+      .filter(isOnChosen(choice))
+      .filter(
+        (row) =>
+          names.has(row.variant) &&
+          row[choice.part] !== null &&
+          (choice.matrices ? row.shape !== null && row.dtype === choice.matrices : row.shape === null) &&
+          (row.gpu === null || choice.memory === "both" || row.host_memory === choice.memory),
+      );
     const found = comparable(chosen, choice);
     leftOut = chosen.length - found.length;
     if (choice.x === "intensity") return found.filter((row) => row.intensity !== null);
@@ -249,14 +269,18 @@
     const over = choice.over === "baseline" ? context.ladder() : choice.over;
     const matches = BASELINES[over] ?? ((row) => row.variant === over);
     const isOnCpu = rows.find(matches)?.gpu === null;
-    const isReference = (row) => matches(row) && (row.gpu === null) === isOnCpu && (!choice.matrices || row.dtype === choice.matrices);
+    const isReference = (row) =>
+      matches(row) && (row.gpu === null) === isOnCpu && (!choice.matrices || row.dtype === choice.matrices);
     const found = comparable(rows.filter(isReference).filter(isOnChosen(choice)), choice);
     const part = isOnCpu ? "total" : choice.part;
-    const key = (row) => [isOnCpu ? row.recording : system(row), isOnCpu ? "" : row.host_memory, row.shape ?? row.n].join("|");
+    const key = (row) =>
+      [isOnCpu ? row.recording : system(row), isOnCpu ? "" : row.host_memory, row.shape ?? row.n].join("|");
     const best = least(found, key, part);
     const memory = choice.memory === "both" ? "pinned" : choice.memory;
     return (row) => {
-      const gpu = row.gpu ?? data.gpus.find((each) => each.recording === row.recording && choice.gpus.includes(each.label))?.label;
+      const gpu =
+        row.gpu ??
+        data.gpus.find((each) => each.recording === row.recording && choice.gpus.includes(each.label))?.label;
       const at = [isOnCpu ? row.recording : gpu, isOnCpu ? "" : (row.host_memory ?? memory), row.shape ?? row.n];
       return best.get(at.join("|"))?.[part] ?? null;
     };
@@ -265,7 +289,8 @@
   /* The fastest of the chosen implementations: one line per GPU and host memory, and per CPU. */
   function withFastest(found, choice) {
     if (choice.lines === "each" || choice.x === "intensity") return found;
-    const key = (row) => [system(row), row.host_memory, choice.x === "block_size" ? row.block_size : (row.shape ?? row.n)].join("|");
+    const key = (row) =>
+      [system(row), row.host_memory, choice.x === "block_size" ? row.block_size : (row.shape ?? row.n)].join("|");
     const best = [...least(found, key, choice.part).values()].map((row) => ({ ...row, isFastest: true }));
     return choice.lines === "fastest" ? best : [...found, ...best];
   }
@@ -316,7 +341,9 @@
   /* Predicted end-to-end times of the kernels on the GPUs, at and beyond the measured sizes. */
   function predictionsOf(choice) {
     if (!choice.isPredicted || !predictions.of) return [];
-    const found = new Map(shown.filter(({ row }) => row.gpu !== null && !row.isFastest).map((point) => [point.series, point]));
+    const found = new Map(
+      shown.filter(({ row }) => row.gpu !== null && !row.isFastest).map((point) => [point.series, point]),
+    );
     return [...found.values()].flatMap(({ row, colour, series }) => {
       const sizes = shown.filter((point) => point.series === series).map(({ x }) => x);
       const [first, last] = [Math.min(...sizes), 2 * Math.max(...sizes)];
@@ -334,7 +361,9 @@
     const first = Math.floor(Math.log10(low));
     const steps = high / low < 300 ? [1, 2, 5] : [1];
     const all = [...Array(Math.ceil(Math.log10(high)) - first + 1).keys()];
-    return all.flatMap((step) => steps.map((factor) => Number(`${factor}e${first + step}`))).filter((tick) => low <= tick && tick <= high);
+    return all
+      .flatMap((step) => steps.map((factor) => Number(`${factor}e${first + step}`)))
+      .filter((tick) => low <= tick && tick <= high);
   }
 
   function domainOf(values, isLog, share) {
@@ -365,14 +394,18 @@
       text: [
         point.kernel,
         ...(several && point.row.gpu && !point.row.isFastest ? [point.row.gpu] : []),
-        ...(point.row.gpu || point.row.isFastest ? [] : [point.row.threads > 1 ? `${point.row.threads} threads` : "1 thread"]),
+        ...(point.row.gpu || point.row.isFastest
+          ? []
+          : [point.row.threads > 1 ? `${point.row.threads} threads` : "1 thread"]),
         ...(choice.memory === "both" && point.row.gpu ? [point.row.host_memory] : []),
         ...(choice.x === "n" && choice.block === "all" && point.block !== "–" ? [`B = ${point.block}`] : []),
       ].join(", "),
     }));
     names.sort((a, b) => a.px - b.px);
     names.forEach((name, at) => (name.px = Math.max(name.px, at ? names[at - 1].px + LINE_PX : LINE_PX / 2)));
-    names.reverse().forEach((name, at) => (name.px = Math.min(name.px, at ? names[at - 1].px - LINE_PX : height - LINE_PX / 2)));
+    names
+      .reverse()
+      .forEach((name, at) => (name.px = Math.min(name.px, at ? names[at - 1].px - LINE_PX : height - LINE_PX / 2)));
     const width = Math.max(...names.map(({ text }) => text.length), 0) * LETTER_PX + 14;
     if (width > 0.42 * chart.clientWidth) return null;
     return { width, values: names.map((name) => ({ ...name, y: back(name.px) })) };
@@ -399,19 +432,30 @@
       nice: false,
       domain: domainOf([...heights, ...predictedPoints.map((point) => point.y), ...peaks], isLog.y, 0.04),
     };
-    y.axis.title = choice.over ? `speedup over ${choice.overText}` : choice.kind === "time" ? choice.quantity : `${choice.quantity} (GFLOP/s)`;
+    y.axis.title = choice.over
+      ? `speedup over ${choice.overText}`
+      : choice.kind === "time"
+        ? choice.quantity
+        : `${choice.quantity} (GFLOP/s)`;
     if (isLog.y) y.axis.values = decades(y.scale.domain);
 
     const names = namesOf(points, predictedPoints, choice, y.scale.domain, isLog.y, spec.height);
-    if (!names) spec.height = Math.max(spec.height - Math.max(present("kernel").length - 15, 0) * 6, 260); // room for the legend
+    // Room for the legend.
+    if (!names) spec.height = Math.max(spec.height - Math.max(present("kernel").length - 15, 0) * 6, 260);
     const columns = present("x", [...points, ...predictedPoints]);
     const [low, high] = domainOf(columns, isLog.x, 0.02);
     const share = names ? names.width / (chart.clientWidth - AXIS_PX - names.width) : 0;
     const extended = isLog.x ? high * (high / low) ** share : high + (high - low) * share;
-    x.scale = { ...(isLog.x ? { type: "log" } : { type: "linear", zero: false }), nice: false, domain: [low, extended] };
+    x.scale = {
+      ...(isLog.x ? { type: "log" } : { type: "linear", zero: false }),
+      nice: false,
+      domain: [low, extended],
+    };
     const roofs = Object.entries(ROOFS).flatMap(([text, name]) => {
       const ends = [Math.max(low, (1.5e9 * y.scale.domain[0]) / gpu?.[name]), Math.min(high, peak / gpu?.[name])];
-      return ends[0] < ends[1] ? ends.map((at, end) => ({ x: at, y: (gpu[name] * at) / 1e9, series: name, text: end ? "" : text })) : [];
+      return ends[0] < ends[1]
+        ? ends.map((at, end) => ({ x: at, y: (gpu[name] * at) / 1e9, series: name, text: end ? "" : text }))
+        : [];
     });
     x.axis.title = {
       ...{ n: "matrix size N", block_size: "block size B" },
@@ -419,13 +463,23 @@
     }[choice.x];
     const measured = present("x");
     const powers = measured.filter(isPower);
-    x.axis.values = ["n", "block_size"].includes(choice.x) ? (measured.length > 9 && powers.length > 2 ? powers : measured) : isLog.x ? decades([low, high]) : undefined;
+    x.axis.values = ["n", "block_size"].includes(choice.x)
+      ? measured.length > 9 && powers.length > 2
+        ? powers
+        : measured
+      : isLog.x
+        ? decades([low, high])
+        : undefined;
     spec.data.values = [
       ...points.map(({ row, ...point }) => ({ ...point, kind: "point" })),
       ...predictedPoints.map((point) => ({ ...point, kind: "predicted" })),
       ...(names?.values ?? []).map((name) => ({ ...name, kind: "name" })),
       ...roofs.map((end) => ({ ...end, kind: "roof" })),
-      ...peaks.map((value) => ({ y: value, text: `FMA throughput${choice.gpus.length > 1 ? `, ${gpu.label}` : ""}`, kind: "peak" })),
+      ...peaks.map((value) => ({
+        y: value,
+        text: `FMA throughput${choice.gpus.length > 1 ? `, ${gpu.label}` : ""}`,
+        kind: "peak",
+      })),
     ];
 
     const kernels = new Map(points.map((point) => [point.kernel, point.colour]));
@@ -473,9 +527,13 @@
 
   function heading(choice) {
     const one = data.gpus.find(({ label }) => label === choice.gpus[0]);
-    const block = choice.block === "best" ? "fastest block size" : `block size ${choice.block === "all" ? "all" : blockText(Number(choice.block))}`;
+    const block =
+      choice.block === "best"
+        ? "fastest block size"
+        : `block size ${choice.block === "all" ? "all" : blockText(Number(choice.block))}`;
     const nearest = choice.n === Number(context.value("n")) ? "" : ", the nearest size measured";
-    const fixed = { block_size: `N = ${choice.n}${nearest}`, intensity: "configurations of the roofline" }[choice.x] ?? block;
+    const fixed =
+      { block_size: `N = ${choice.n}${nearest}`, intensity: "configurations of the roofline" }[choice.x] ?? block;
     const memory = choice.memory === "both" ? "pageable and pinned" : choice.memory;
     const isShown = ["pinned", "pageable"].includes(context.value("location") ?? "pinned");
     const instead = isShown ? "" : `, as “${context.title("location")}” is not in the explorer`;
@@ -513,14 +571,21 @@
   /* Report the number of points, and chosen kernels without points. */
   function report(choice) {
     const present = new Set(shown.map((point) => point.measured));
-    const missing = choice.lines === "fastest" ? [] : choice.kernels.map((k) => k.name).filter((name) => !present.has(name));
+    const missing =
+      choice.lines === "fastest" ? [] : choice.kernels.map((k) => k.name).filter((name) => !present.has(name));
+    const others = missing.length > 5 ? ` and ${missing.length - 5} others` : "";
     const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
     status.textContent =
-      (shown.length ? `${count(shown.length, "point")} of ${count(present.size, "kernel")}.` : "No points: choose a GPU and a kernel that was measured on it.") +
-      (leftOut ? ` Omitted: ${leftOut} configurations that were not measured in the same way on all chosen GPUs.` : "") +
+      (shown.length
+        ? `${count(shown.length, "point")} of ${count(present.size, "kernel")}.`
+        : "No points: choose a GPU and a kernel that was measured on it.") +
+      (leftOut
+        ? ` Omitted: ${leftOut} configurations that were not measured in the same way on all chosen GPUs.`
+        : "") +
       (choice.over ? ` Speedups are over ${choice.overText}, without intervals.` : "") +
-      (missing.length ? ` Not measured for this choice: ${missing.slice(0, 5).join(", ")}${missing.length > 5 ? ` and ${missing.length - 5} others` : ""}.` : "");
-    chart.ariaLabel = `${choice.quantity}, ${heading(choice).text}: ${status.textContent} The values are in the table below.`;
+      (missing.length ? ` Not measured for this choice: ${missing.slice(0, 5).join(", ")}${others}.` : "");
+    const title = `${choice.quantity}, ${heading(choice).text}`;
+    chart.ariaLabel = `${title}: ${status.textContent} The values are in the table below.`;
   }
 
   function listed() {
@@ -539,11 +604,19 @@
     if (!list.open) return;
     const columns = ["measured", "system", "size", "block", "memory", "shown", "interval", "samples"];
     const numbers = new Set(["size", "block", "shown", "interval", "samples"]);
-    list.querySelector("tbody").replaceChildren(
-      ...found.map((point) =>
-        element("tr", {}, ...columns.map((name) => element("td", { textContent: point[name], className: numbers.has(name) ? "n" : "" }))),
-      ),
-    );
+    list
+      .querySelector("tbody")
+      .replaceChildren(
+        ...found.map((point) =>
+          element(
+            "tr",
+            {},
+            ...columns.map((name) =>
+              element("td", { textContent: point[name], className: numbers.has(name) ? "n" : "" }),
+            ),
+          ),
+        ),
+      );
   }
 
   /* --- files --- */
@@ -576,11 +649,39 @@
     const choice = choices();
     const factor = choice.kind === "throughput" ? 1e9 : 1;
     const unit = { time: "s", throughput: "FLOP/s", ratio: "speedup" }[choice.kind];
-    const columns = ["kernel", "system", "dtype", "shape", "block_size", "host_memory", "threads", "quantity", "over", "unit", "value", "low", "high", "samples"];
+    const columns = [
+      "kernel",
+      "system",
+      "dtype",
+      "shape",
+      "block_size",
+      "host_memory",
+      "threads",
+      "quantity",
+      "over",
+      "unit",
+      "value",
+      "low",
+      "high",
+      "samples",
+    ];
     const lines = listed().map(({ row, y, low, high, system: name }) => {
       const scaled = [y, low, high].map((value) => (value === null ? "" : Number((value * factor).toPrecision(6))));
       const kind = choice.part === "total" ? "end-to-end" : choice.part;
-      return [row.variant, name, row.dtype, row.shape ?? row.n, row.block_size, row.host_memory, row.threads, kind, choice.overText, unit, ...scaled, row.samples];
+      return [
+        row.variant,
+        name,
+        row.dtype,
+        row.shape ?? row.n,
+        row.block_size,
+        row.host_memory,
+        row.threads,
+        kind,
+        choice.overText,
+        unit,
+        ...scaled,
+        row.samples,
+      ];
     });
     const cell = (value) => {
       const text = typeof value === "string" && /^'*[=+\-@\t\r]/.test(value) ? `'${value}` : String(value ?? "");
@@ -599,7 +700,8 @@
     const byBlock = isSquare && elements.x.value === "block_size";
     elements.x.parentElement.hidden = !isSquare;
     elements.block_size.parentElement.hidden = byBlock;
-    for (const box of form.querySelectorAll("[name=compare]")) box.parentElement.hidden = box.value === choices().gpus[0];
+    for (const box of form.querySelectorAll("[name=compare]"))
+      box.parentElement.hidden = box.value === choices().gpus[0];
     if (!drawing) return;
     if (event) saveAddress();
     drawing = drawing.then(draw);

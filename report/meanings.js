@@ -152,7 +152,9 @@
       const walker = document.createTreeWalker(text, NodeFilter.SHOW_TEXT);
       const nodes = [];
       while (walker.nextNode()) nodes.push(walker.currentNode);
-      for (const node of nodes.filter((each) => !each.parentElement.closest("a, button, code, data, strong, svg, summary"))) {
+      for (const node of nodes.filter(
+        (each) => !each.parentElement.closest("a, button, code, data, strong, svg, summary"),
+      )) {
         const found = TERM.exec(node.data);
         const term = found && byLowerCase.get(found[1].toLowerCase());
         if (!term || marked.has(term)) continue;

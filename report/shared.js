@@ -38,7 +38,10 @@ const EXPONENTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
 /* The number that a cell shows, for sorting: "−∞", "17 180", "1.2×10⁻⁵", or the tile "128×64"; empty for a dash. */
 function numberOf(text) {
-  const plain = text.replace(/about |[\u202f\u00a0]/g, "").replaceAll("−", "-").replace("∞", "Infinity");
+  const plain = text
+    .replace(/about |[\u202f\u00a0]/g, "")
+    .replaceAll("−", "-")
+    .replace("∞", "Infinity");
   if (plain === "–") return "";
   const [, mantissa, sign, exponent] = /^(.*)×10(⁻?)([⁰¹²³⁴-⁹]+)$/.exec(plain) ?? [];
   if (exponent) {
