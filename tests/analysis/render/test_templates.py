@@ -1,4 +1,4 @@
-"""Templates can be read: short lines, and every template is valid."""
+"""Templates and scripts can be read: short lines, and every template is valid."""
 
 import json
 import re
@@ -11,10 +11,11 @@ import pytest
 from base.paths import ROOT
 
 TEMPLATES = sorted((ROOT / "report").rglob("*.j2"))
+SCRIPTS = sorted((ROOT / "report").glob("*.js"))
 
 
-@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
-def test_lines_of_templates_are_short(path):
+@pytest.mark.parametrize("path", [*TEMPLATES, *SCRIPTS], ids=lambda path: path.name)
+def test_lines_of_templates_and_scripts_are_short(path):
     long = [n for n, line in enumerate(path.read_text().splitlines(), 1) if len(line) > 120]
     assert long == []
     assert not re.search(r"<\w+$", path.read_text(), re.M), "the check of the page reads <table …>"
