@@ -422,7 +422,8 @@
     run.streams > 1 && arithmetic === "tensor"
       ? NOTES.streams
       : `On ${gpu.title}, too few shapes were measured for this question. Predictable are square products ` +
-        "(M = K = N) from pinned or pageable memory on one stream; make report STUDY=full on this GPU measures the rest.";
+        "(M = K = N) from pinned or pageable memory on one stream; make report STUDY=full on this GPU measures the " +
+        "rest.";
 
   /* The products asked for, in words. */
   function productsOf({ products, streams, independent }) {
