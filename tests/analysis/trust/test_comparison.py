@@ -206,6 +206,7 @@ def kernels_of(times):
     return replace(every[0], samples=samples, kernels=kernels)
 
 
+@pytest.mark.exhaustive
 def test_a_session_with_longer_launches_does_not_make_kernels_slower():
     times = np.linspace(3e-6, 18e-6, 30)
     for slower in (1, 1.05):  # of all kernels

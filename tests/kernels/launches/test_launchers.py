@@ -625,6 +625,7 @@ __global__ void multiply(const float *A, const float *B, float *C, int M, int N,
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_kernel_with_unknown_shared_memory_is_not_called_wrong(tmp_path):
     with pytest.raises(NotSupported, match="the size of its dynamic shared memory is unknown"):
         judge(tmp_path / "much.cu", MUCH_MEMORY, "multiply")

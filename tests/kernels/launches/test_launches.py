@@ -139,7 +139,9 @@ def test_matrices_are_recognised_by_name_and_by_const(pointers: dict[str, str], 
     [
         (NAIVE + MAIN, "gemm: correct"),
         (NAIVE, "gemm: correct"),
-        (TILED, "correct for sizes that are multiples of 32"),
+        pytest.param(
+            TILED, "correct for sizes that are multiples of 32", marks=pytest.mark.exhaustive
+        ),
         (
             'extern "C" {'
             + square(ROWS.format("a[row * n + i] * b[i * n + column]", "row * n + column"))
