@@ -45,7 +45,7 @@ from analysis.decide.questions import (
 from analysis.decide.surfaces import Limit, Run, limits
 from analysis.render.explorer_data import TIME_UNIT_S, codes, numbers
 from analysis.render.numbers import visible
-from kernels.catalog.baselines import CPU_BASELINES
+from kernels.catalog.baselines import ON_ONE_THREAD
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.locations import HOST_MEMORY, LOCATIONS, bounding
 from kernels.catalog.variant import PREPARED, Library
@@ -110,7 +110,7 @@ def calculator_data(store: Store, measured: Sequence[Device]) -> str:
             ]
             for gpu, memory, arithmetic in itertools.product(gpus.index, HOST_MEMORY, ARITHMETIC)
         },
-        "oneThread": [name for name, title in CPU_BASELINES.items() if "one thread" in title],
+        "oneThread": ON_ONE_THREAD,
         "prepared": [name for name, entry in VARIANTS.items() if entry.flow == PREPARED],
         "tensor": [name for name, entry in VARIANTS.items() if entry.tensor_cores],
         "parts": PARTS,

@@ -29,5 +29,6 @@ CPU_BASELINES = {
     "blas_all": "library, several threads",
     BEST: "fastest of all",
 }
+ON_ONE_THREAD = ("naive", "own", "blas")
 # Without `OWN_ALL`: for break-even sizes only.
 SPEEDUP_BASELINES = tuple(name for name in CPU_BASELINES if name != OWN_ALL)
