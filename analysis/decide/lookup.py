@@ -143,12 +143,11 @@ class Rows:
         Variants that were measured from the smallest size on are excluded.
         """
         fastest = {one.variant for n in self._sizes if (one := self.fastest(n))}
-        every = [one for at_n in self._by_size.values() for one in at_n.values()]
-        ordered = sorted(
-            (one for one in every if one.variant in fastest), key=lambda one: one.least_n
-        )
-        least = {one.variant: one.least_n for one in reversed(ordered)}
-        return {name: n for name, n in least.items() if n > self.measured_sizes[0]}
+        least = dict[str, int]()
+        for one in (one for at_n in self._by_size.values() for one in at_n.values()):
+            least[one.variant] = min(one.least_n, least.get(one.variant, one.least_n))
+        first, _ = self.measured_sizes
+        return {name: least[name] for name in sorted(fastest) if least[name] > first}
 
     def at(self, n: int) -> dict[tuple[str, str], Implementation]:
         """Return the implementations at size `n`, by variant and block size."""
