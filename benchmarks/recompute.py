@@ -18,7 +18,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
+from scipy.interpolate import CubicHermiteSpline, PchipInterpolator
 from scipy.optimize import brentq, least_squares, minimize
 from scipy.special import betainc
 from scipy.stats import binom
@@ -191,13 +191,27 @@ def check_sessions(source, label, summary, checks):
                 checks.compare("intervals over sessions", cell, math.exp(log_own), value, CLOSE)
 
 
+def through(sizes, times):
+    """Return the curve of log time: its slopes are those through groups of neighbouring sizes."""
+    log_n, log_s, groups = np.log(sizes), np.log(times), []
+    for place, size in enumerate(log_n):
+        if groups and size - log_n[groups[-1][0]] <= 0.1:
+            groups[-1].append(place)
+        else:
+            groups.append([place])
+    if len(groups) == 1:
+        return PchipInterpolator(log_n, log_s)
+    middles, heights = ([values[own].mean() for own in groups] for values in (log_n, log_s))
+    slopes = PchipInterpolator(middles, heights).derivative()(middles)
+    return CubicHermiteSpline(log_n, log_s, np.repeat(slopes, [len(own) for own in groups]))
+
+
 def least(groups, n):
     """Return the least log time at N of the curves of all groups, each within its own range."""
     found = np.full(len(n), np.inf)
     for sizes, times in groups:
         inside = (n >= sizes[0] * (1 - 1e-9)) & (n <= sizes[-1] * (1 + 1e-9))
-        curve = PchipInterpolator(np.log(sizes), np.log(times))
-        found[inside] = np.minimum(found[inside], curve(np.log(n[inside])))
+        found[inside] = np.minimum(found[inside], through(sizes, times)(np.log(n[inside])))
     return found
 
 

@@ -1,9 +1,10 @@
 """Times between and beyond the measured sizes: a monotone curve of log time over log N.
 
-Between sizes it is the shape-preserving cubic of Fritsch and Butland (SIAM J. Sci. Stat. Comput. 5
-(1984) 300), so a curve through increasing times increases everywhere. Beyond them it continues with
-the slope between the last two sizes, clipped to physical limits (`EXPONENTS`). Its error is
-estimated by leave-one-out prediction of each size.
+Between sizes it is a cubic whose slopes are those of the shape-preserving curve of Fritsch and
+Butland (SIAM J. Sci. Stat. Comput. 5 (1984) 300) through groups of neighbouring sizes: the noise of
+sizes such as 500 and 512 would bend it. Beyond them it continues with the slope between the last
+two groups, clipped to physical limits (`EXPONENTS`). Its error is estimated by leave-one-out
+prediction of each size.
 """
 
 import itertools
@@ -34,16 +35,30 @@ _KEY = ["recording", "gpu", "quantity", "host_memory", "cpu_baseline", *IMPLEMEN
 _VALUES = ["n", "time_s", "filled_s", "slope", "outer_slope"]
 _WIDTHS = ["half_width_between", "half_width_beyond", "half_width"]
 _COLUMNS = _KEY + _VALUES + _WIDTHS
+_NEIGHBOURS = 0.1  # largest distance in log N within a group of sizes
 _RELEVANT = 2.0  # implementations always slower than the fastest by this factor are dropped
 
 
 def curve(n: FloatArray, time_s: FloatArray) -> Curve:
     """Return the curve through times in s, (sizes,) or (sizes, draws), at sorted sizes `n`."""
     log_n, log_s = np.log(n), np.log(time_s)
-    steps = np.diff(log_n).reshape(-1, *(1,) * (log_s.ndim - 1))
-    secants = np.diff(log_s, axis=0) / steps
+    firsts = _first_of_groups(log_n)
+    counts = np.diff([*firsts, len(log_n)]).reshape(-1, *(1,) * (log_s.ndim - 1))
+    means_n = np.add.reduceat(log_n, firsts).reshape(counts.shape) / counts
+    steps = np.diff(means_n, axis=0)
+    secants = np.diff(np.add.reduceat(log_s, firsts) / counts, axis=0) / steps
     outer = [np.clip(secants[end], *EXPONENTS[end]) for end in (0, -1)]
-    return Curve(log_n, log_s, _slopes(steps, secants), np.array(outer))
+    slopes = np.repeat(_slopes(steps, secants), counts.ravel(), axis=0)
+    return Curve(log_n, log_s, slopes, np.array(outer))
+
+
+def _first_of_groups(log_n: FloatArray) -> list[int]:
+    """Return where groups of neighbouring sizes begin; if there is only one group, each size."""
+    firsts = [0]
+    for place, size in enumerate(log_n):
+        if size - log_n[firsts[-1]] > _NEIGHBOURS:
+            firsts.append(place)
+    return firsts if len(firsts) > 1 else list(range(len(log_n)))
 
 
 def _slopes(steps: FloatArray, secants: FloatArray) -> FloatArray:

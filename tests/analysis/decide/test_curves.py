@@ -30,6 +30,13 @@ def test_a_curve_goes_through_the_measured_times_and_is_monotone_between_them(ti
         assert ((low * (1 - 1e-9) <= between) & (between <= high * (1 + 1e-9))).all()
 
 
+def test_the_noise_of_neighbouring_sizes_does_not_bend_the_curve_to_the_next_size():
+    sizes = np.array([256.0, 500.0, 512.0, 1000.0, 1024.0])
+    time_s = sizes**2 * np.array([1.0, 1.03, 0.97, 1.03, 0.97])
+    between = np.exp(curve(sizes, time_s).at([600.0, 700.0, 850.0]))
+    assert between == pytest.approx(np.array([600.0, 700.0, 850.0]) ** 2, rel=0.03)
+
+
 @given(times, st.floats(1.1, 30))
 def test_beyond_the_measured_sizes_the_slope_stays_within_physical_limits(time_s, factor):
     found = curve(SIZES, time_s)
