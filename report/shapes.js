@@ -66,7 +66,8 @@ const shapes = (() => {
 
   const isSquare = ([m, n, k]) => m === n && n === k;
   const hasShapes = ({ nodes }) => nodes.filter((node) => !isSquare(node)).length >= 6;
-  const isFar = (surface, shape) => Math.min(...distances(surface, shape)) > rules.far_octaves;
+  const isFar = (surface, shape) =>
+    Math.min(...distances(surface, shape)) > rules.far_octaves || Math.max(...shape) > longestEdges(surface)[1];
 
   /* Times of the copies to the GPU and back, without latency. */
   function copies({ place, coefficients }, shape) {
@@ -165,7 +166,7 @@ const shapes = (() => {
     };
     const [edge, low, high] = [0, -1, 1].map(fasterFrom);
     if (edge === 0) return `below ${name} = ${least}, the smallest size measured`;
-    if (edge === Infinity) return `above ${name} = ${largest}, the largest size measured`;
+    if (edge === Infinity) return `none up to ${name} = ${largest}, the largest size measured`;
     const most = onGpu(scaled(edge)).isBound ? "at most " : "";
     return `${most}${name} = ${edge} (${low || `below ${least}`} to ${high < Infinity ? high : `above ${largest}`})`;
   }

@@ -323,7 +323,7 @@ def break_even_text(row: CsvRow, name: str = "N", is_bound: bool = False) -> str
     if location == "below":
         return f"below {name} = {least}, the smallest size measured"
     if location == "above":
-        return f"above {name} = {largest}, the largest size measured"
+        return f"none up to {name} = {largest}, the largest size measured"
     low, high = (float(row[name] or "nan") for name in ("n_low", "n_high"))
     text = f"{'at most ' * is_bound}{name} = {float(row['n']):.0f}"
     if math.isnan(low) or math.isnan(high):

@@ -373,9 +373,9 @@ class ByShape:
         return replace(answer, is_bound=run.products > 1 and not place.has_copies)
 
     def _far(self, surface: Surface) -> str | None:
-        octaves = surface.distances(self._shape).min()
-        shape = self._asked.shape
-        return f"{shape} is far from the shapes measured" if octaves > FAR_OCTAVES else None
+        is_longer = self._shape.max() > surface.longest_edges[1]
+        is_far = is_longer or surface.distances(self._shape).min() > FAR_OCTAVES
+        return f"{self._asked.shape} is far from the shapes measured" if is_far else None
 
     def _break_even(self, baseline: str, cpu: OnCpu | Runs) -> CsvRow:
         if baseline == BEST and (measured := self._measured_break_even()):

@@ -311,7 +311,7 @@ def test_a_break_even_size_of_runs_that_copy_more_is_called_a_bound():
     assert not is_elsewhere(row, "pinned")
     assert break_even_text(row, is_bound=True) == "at most N = 161 (132 to 711)"
     above = row | {"location": "above"}
-    assert break_even_text(above, is_bound=True).startswith("above N = 4096")
+    assert break_even_text(above, is_bound=True).startswith("none up to N = 4096")
 
 
 def test_a_break_even_size_names_the_location_of_the_run_that_decides_it(tables):
