@@ -19,6 +19,7 @@ ASSUMED = {
     "cupy_raw_kernel": ["line 22: matmul_gpu(A, B) returns C, arrays of cupy"],
     "numba_naive": ["line 10: fast_matmul(A, B, C) a kernel, arrays of numba",
         "line 36: blocks of 16x16 threads"],
+    "numba_launcher": ["line 16: multiply(a, b, out) stores C, arrays of numba"],
     "numba_no_bounds": ["line 17: matmul(a, b) returns C, arrays of numba"],
     "torch_addmm": ["line 6: matmul_into(a, b, out) stores C, arrays of torch"],
     "torch_half": MULTIPLY,
