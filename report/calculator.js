@@ -323,9 +323,8 @@
   function placed(asked) {
     const { shape, run } = asked;
     const all = data.bounding[run.place].map((place) => ({ ...asked, run: { ...run, place } }));
-    const hasCopies = ({ copied_in: names, copies_out: isOut }) => names.length > 0 || isOut;
-    const isBounding = (place) =>
-      place !== run.place || (run.products > 1 && !hasCopies(data.shapes.rules.locations[place]));
+    const { locations } = data.shapes.rules;
+    const isBounding = (place) => place !== run.place || (run.products > 1 && !locations[place].has_copies);
     const bound = (answer, { run: { place } }) => {
       const from = place === run.place ? "" : `, as from ${context.title("location", place)}`;
       return answer && { ...answer, name: answer.name + from, isBound: isBounding(place) };
@@ -451,7 +450,7 @@
     const [m, , k] = shape;
     if (Math.max(m * k, k * n, m * n) > MOST_ELEMENTS) {
       return {
-        fault: "A matrix must have at most 2147483647 elements, the limit of kernels; a square one, N = 46340.",
+        fault: `A matrix must have at most ${MOST_ELEMENTS} elements, the limit of kernels; a square one, N = 46340.`,
       };
     }
     for (const [name, count] of [

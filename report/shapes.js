@@ -94,7 +94,7 @@ const shapes = (() => {
       const time = whole.coefficients[0] + sum(copies) + kernel;
       return { time, half: halfOf(whole, shape, time) };
     }
-    if (!there.copied_in.length && !there.copies_out) {
+    if (!there.has_copies) {
       const half = Math.hypot(batch.half_width, halfOf(one.kernel, shape, kernel));
       return { time: Math.max(kernel, batch.issue_s), half };
     }

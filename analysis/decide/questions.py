@@ -16,7 +16,6 @@ import numpy as np
 
 from analysis.decide.lookup import CsvRow, Implementation, Prediction, Rows, named
 from analysis.decide.surfaces import (
-    FAR_OCTAVES,
     STREAMED,
     FloatArray,
     Limit,
@@ -373,8 +372,7 @@ class ByShape:
         return replace(answer, is_bound=run.products > 1 and not place.has_copies)
 
     def _far(self, surface: Surface) -> str | None:
-        is_longer = self._shape.max() > surface.longest_edges[1]
-        is_far = is_longer or surface.distances(self._shape).min() > FAR_OCTAVES
+        is_far = surface.is_far(self._shape)
         return f"{self._asked.shape} is far from the shapes measured" if is_far else None
 
     def _break_even(self, baseline: str, cpu: OnCpu | Runs) -> CsvRow:

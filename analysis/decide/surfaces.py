@@ -83,6 +83,11 @@ class Surface:
         apart = np.log2(shapes)[:, None] - self.nodes
         return np.asarray(np.sqrt((apart**2).sum(axis=2)))
 
+    def is_far(self, shape: FloatArray) -> bool:
+        """Return whether a shape, (1, 3), is extrapolated: far from all nodes or longer."""
+        is_longer = shape.max() > self.longest_edges[1]
+        return bool(is_longer or self.distances(shape).min() > FAR_OCTAVES)
+
     def similarity(self, shapes: FloatArray) -> FloatArray:
         """Return the correlations with the measured shapes: (shapes, nodes)."""
         of_shape = correlation(self.distances(shapes), self.octaves)

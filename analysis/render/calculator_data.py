@@ -184,7 +184,9 @@ def shapes_data(store: Store) -> dict[str, object]:
     rules = {"tiles": surfaces.TILES, "load_fma": surfaces.LOAD_FMA}
     rules |= {"pieces_of_k": surfaces.PIECES_OF_K, "far_octaves": surfaces.FAR_OCTAVES}
     rules |= {"steps_per_octave": surfaces.STEPS_PER_OCTAVE}
-    rules["locations"] = {name: asdict(one) for name, one in LOCATIONS.items()}
+    rules["locations"] = {
+        name: asdict(one) | {"has_copies": one.has_copies} for name, one in LOCATIONS.items()
+    }
     batches = store["batches"].drop(columns=["recording", "batches"])
     batches["gpu"] = batches["gpu"].map(visible)
     return {
