@@ -556,8 +556,9 @@ extern "C" unsigned host_shared_number(const void *address) {
 
 extern "C" void *host_shared_address(unsigned number) {
     const Worker &w = *worker;
-    const int64_t offset = static_cast<int>(number - host_shared_base);
-    if (w.shared_bytes && offset < static_cast<int64_t>(w.shared_bytes)) return w.shared + offset;
+    number -= host_shared_base;
+    const int64_t offset = static_cast<int>(number);
+    if (number < w.shared_bytes) return w.shared + offset;
     return w.dynamic_shared + offset - w.shared_bytes;
 }
 
