@@ -28,7 +28,7 @@ from measurement.recording.recording import KERNEL
 
 RECORDED = {
     name: [ROOT / f"data/recordings/{name}-{number}" for number in numbers]
-    for name, numbers in {"h100-sxm": (4, 5, 6, 7), "h200-sxm": (9, 10)}.items()
+    for name, numbers in {"h100-sxm": (4, 5, 6, 7), "h200-sxm": (9, 10, 11)}.items()
 }
 SESSIONS = (2, 3, 4, 8)
 CELLS = 60  # number of cells in a simulation

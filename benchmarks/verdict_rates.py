@@ -35,7 +35,7 @@ from base.paths import ROOT
 from measurement.recording.recording import Recording, read
 
 CALIBRATION = Path("data/calibration")
-COMMITTED = [f"data/recordings/h200-sxm-{number}" for number in (9, 10)]
+COMMITTED = [f"data/recordings/h200-sxm-{number}" for number in (9, 10, 11)]
 COMMITTED += [f"data/recordings/h100-sxm-{number}" for number in (4, 5, 6, 7)]
 SLOWDOWNS = (0.02, 0.05, 0.1)
 LONG_RUN_S = 100e-6
