@@ -133,6 +133,14 @@ class GpuSession(DeviceSession):
         self._runs = Runs(cuda, self._context, self._stream, self._launches, self._open_two)
         self._host = {"pinned": self._copied("pinned"), "pageable": buffers.pageable(inputs)}
 
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        """Raise DeviceError for an error of CUDA in the block."""
+        try:
+            yield
+        except self._cuda.Error as error:
+            raise DeviceError(str(error)) from error
+
     def _open_two(self) -> TwoGpus:
         lane = Lane(self._cuda, self._context, self._launches)
         parts = (self._partner, self._cubins, self.limits, self._bytes)
@@ -172,10 +180,8 @@ class GpuSession(DeviceSession):
         """Fill C with poison on host and device; raise DeviceError."""
         self.product(cell).view(np.uint32).fill(_poison(cell))
         words = self._work(cell).c.nbytes // 4
-        try:
+        with self._faults():
             self._runs.fill_c(_poison(cell), words)
-        except self._cuda.Error as error:
-            raise DeviceError(str(error)) from error
 
     def run(self, cell: Cell, change: Change = SAME, observers: Sequence[Observer] = ()) -> Timing:
         """Copy A and B to the device, multiply, copy C back; return when all is done.
@@ -186,13 +192,11 @@ class GpuSession(DeviceSession):
         with observed(observers), self._changed(cell, change):
             if cell.product.entry.flow in SEQUENTIAL:
                 return self._in_turn(cell, change)
-            try:
+            with self._faults():
                 start = self._runs.of(cell, self._work(cell))
                 begin = time.perf_counter_ns()
                 start()
                 return Timing((time.perf_counter_ns() - begin) / 1e9)
-            except self._cuda.Error as error:
-                raise DeviceError(str(error)) from error
 
     @contextmanager
     def _changed(self, cell: Cell, change: Change) -> Iterator[None]:
@@ -201,7 +205,7 @@ class GpuSession(DeviceSession):
             yield
             return
         is_copied = LOCATIONS[cell.host_memory or "pinned"].memory != "managed"
-        try:
+        with self._faults():
             if cell.product.entry.flow in SEQUENTIAL and is_copied:
                 self._poison(cell)
                 self._stream.synchronize()
@@ -209,8 +213,6 @@ class GpuSession(DeviceSession):
                 self.poison(cell)
             if isinstance(cell.product.entry, UserSupplied):
                 reset_persisting_l2(self._stream.handle)
-        except self._cuda.Error as error:
-            raise DeviceError(str(error)) from error
         yield
         if isinstance(cell.product.entry, UserCall):
             self._launches.verify(cell.product.entry)
@@ -222,10 +224,8 @@ class GpuSession(DeviceSession):
 
     def trials(self, cell: Cell) -> list[Trial]:
         """Time a run in pieces, and its copies only, in all settings."""
-        try:
+        with self._faults():
             trials = self._runs.trials(cell, self._work(cell))
-        except self._cuda.Error as error:
-            raise DeviceError(str(error)) from error
         self.busy_s += sum(trial.copies_s + trial.run_s for trial in trials)
         return trials
 
@@ -236,10 +236,8 @@ class GpuSession(DeviceSession):
         if step_build(cell.product):
             raise CellError("the kernel needs prepared operands, which streams would share")
         lanes = Lanes(self._cuda, self._launches, cell.product, self._work(cell))
-        try:
+        with self._faults():
             trials = lanes.times(batches)
-        except self._cuda.Error as error:
-            raise DeviceError(str(error)) from error
         self.busy_s += sum(trial.copies_s + trial.run_s for trial in trials)
         shape = cell.shape
         return trials, [c.reshape(shape.batch, shape.m, shape.n) for c in lanes.products]
@@ -276,7 +274,7 @@ class GpuSession(DeviceSession):
         is_call = isinstance(cell.product.entry, UserCall)
         wait = self._cuda.Context.synchronize if is_call else stream.synchronize
         started, copied_in, computed, copied_out = self._events
-        try:
+        with self._faults():
             moves.before()
             begin = time.perf_counter_ns()
             work.prepare()
@@ -294,8 +292,6 @@ class GpuSession(DeviceSession):
             work.finish()
             end = time.perf_counter_ns()
             moves.after()
-        except self._cuda.Error as error:
-            raise DeviceError(str(error)) from error
         has_step = bool(work.before or work.after)
         return Timing(
             (end - begin) / 1e9,
@@ -354,14 +350,12 @@ class GpuSession(DeviceSession):
 
         with self._changed(cell, change):
             launch = self._ready(cell, change, last)
-            try:
+            with self._faults():
                 if flushed:
                     self._flush()
                 elapsed_s = self._blocking_kernel.elapsed_s(queue, before, after)
                 if change.checked:
                     c.finish()
-            except self._cuda.Error as error:
-                raise DeviceError(str(error)) from error
         return KernelTime(launches, elapsed_s / launches, queued_s / launches)
 
     def load(
@@ -373,7 +367,7 @@ class GpuSession(DeviceSession):
         launch = self._ready(cell)
         begin, end, *ends = self._events
         launches = before = 0  # launches during the ramp, which are not counted
-        try:
+        with self._faults():
             with observed(observers):
                 counted_s = time.perf_counter() + ramp_s
                 begin.record(self._stream)
@@ -392,8 +386,6 @@ class GpuSession(DeviceSession):
                 end.record(self._stream)
                 end.synchronize()
             return float(begin.time_till(end)) / 1e3 / (launches - before)
-        except self._cuda.Error as error:
-            raise DeviceError(str(error)) from error
 
     def idle(self, length_s: float, observers: Sequence[Observer]) -> None:
         """Leave the GPU idle, with this context open."""
@@ -408,12 +400,10 @@ class GpuSession(DeviceSession):
         launch = self._launches.of(cell.product)
         work = self._work(cell, change, more_bytes)
         work.prepare()
-        try:
+        with self._faults():
             to_gpu(self._cuda, self._stream, self._on_device, work)
             if self._kernel_s.get(cell, 0.0) <= _LONG_S:
                 launch()
-        except self._cuda.Error as error:
-            raise DeviceError(str(error)) from error
         return launch
 
     def _flush(self) -> None:
@@ -425,11 +415,9 @@ class GpuSession(DeviceSession):
 
     def ceilings(self) -> list[Ceiling]:
         """Measure the ceilings of GPU, link and clock."""
-        try:
+        with self._faults():
             modules = (self._launches.module(PROBES), self._launches.module(TENSOR_PROBE))
             ceilings, busy_s = gpu_ceilings(self._cuda, self._device, *modules, self._stream)
-        except self._cuda.Error as error:
-            raise DeviceError(str(error)) from error
         self.busy_s += busy_s
         return ceilings
 
