@@ -104,35 +104,29 @@ def enqueue(cuda: Any, piece: Piece, up: Any, down: Any) -> None:
     cuda.memcpy_dtoh_async(piece.c_host, piece.c_device, down)
 
 
-class Duplex:
-    """Executes runs in pieces with one stream per copy direction, and one for kernels.
+def duplex(
+    cuda: Any, stream: Any, division: Division, prepare: Callable[[Any], Callable[[], None]]
+) -> Callable[[], None]:
+    """Return a function that enqueues a run in pieces, with one stream per copy direction.
 
     B is copied first; then pieces of A are copied in while pieces of C are copied back. All work
-    begins and ends in `stream`, so that a `Graph` can capture it.
+    begins and ends in `stream`, so that a `Graph` can capture it. `prepare(stream)` returns a
+    launch on B; `cuda` is `pycuda.driver`.
     """
+    kernels, down = cuda.Stream(), cuda.Stream()
+    pieces = division.pieces(repeat(kernels))
+    begin = prepare(kernels)
+    b_device, b = division.on_device[1], division.work.b
 
-    def __init__(self, cuda: Any, stream: Any) -> None:
-        """Create streams in the current context; `cuda` is `pycuda.driver`."""
-        self._cuda = cuda
-        self._up, self._kernels, self._down = stream, cuda.Stream(), cuda.Stream()
+    def queue() -> None:
+        cuda.memcpy_htod_async(b_device, b, stream)
+        order(cuda, stream, kernels)
+        begin()
+        for piece in pieces:
+            enqueue(cuda, piece, stream, down)
+        order(cuda, down, stream)
 
-    def ready(
-        self, division: Division, prepare: Callable[[Any], Callable[[], None]]
-    ) -> Callable[[], None]:
-        """Return a function that enqueues one run; `prepare(stream)` returns a launch on B."""
-        pieces = division.pieces(repeat(self._kernels))
-        begin = prepare(self._kernels)
-        b_device, b = division.on_device[1], division.work.b
-
-        def queue() -> None:
-            self._cuda.memcpy_htod_async(b_device, b, self._up)
-            order(self._cuda, self._up, self._kernels)
-            begin()
-            for piece in pieces:
-                enqueue(self._cuda, piece, self._up, self._down)
-            order(self._cuda, self._down, self._up)
-
-        return queue
+    return queue
 
 
 class Graph:

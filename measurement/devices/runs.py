@@ -9,7 +9,7 @@ from kernels.catalog.product import Product
 from kernels.catalog.variant import AS_GRAPH, MAPPED, ON_TWO_GPUS, STAGED
 from kernels.cubins.build import step_build
 from measurement.devices.buffers import Work
-from measurement.devices.flows import Division, Duplex, Graph, Launcher, Pieces
+from measurement.devices.flows import Division, Graph, Launcher, Pieces, duplex
 from measurement.devices.launching import Launches
 from measurement.devices.pieces import Setting, Trial, settings_of, try_out
 from measurement.devices.placement import to_gpu
@@ -129,8 +129,8 @@ class Runs:
             if self._pieces is None:
                 self._pieces = Pieces(self._cuda)
             return self._pieces.ready(division)
-        duplex = Duplex(self._cuda, self._stream)
-        return self._graph((cell, setting, multiplies), lambda: duplex.ready(division, prepare))
+        key = (cell, setting, multiplies)
+        return self._graph(key, lambda: duplex(self._cuda, self._stream, division, prepare))
 
     def _graph(
         self, key: tuple[Cell, Setting | None, bool], ready: Callable[[], Callable[[], None]]

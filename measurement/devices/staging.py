@@ -55,7 +55,7 @@ class Staged:
     def ready(
         self, division: Division, prepare: Callable[[Any], Callable[[], None]], setting: Setting
     ) -> Callable[[], None]:
-        """Return a function that executes one run and waits for its end; see `Duplex.ready`."""
+        """Return a function that executes one run and waits for its end; see `duplex`."""
         size = setting.chunk_bytes or CHUNKS[-1]
         begin = prepare(self._kernels)
 
