@@ -79,7 +79,7 @@ class DeviceMeasurement:
         with Supervisor(self._label, opening, self._settings.hang_limit_s) as device:
             with self._phase("start", device):
                 device.start()
-                device.prepare_checks()
+                _ = device.second_check.inputs  # generated now, so that no sample waits for them
             self._ceilings(device)
             meet()
             self._try_settings(device)
@@ -101,10 +101,10 @@ class DeviceMeasurement:
         The time of second checks in the block has its own row.
         """
         begin, busy_s = time.perf_counter(), device.busy_s if device else 0.0
-        check_s = device.check_s if device else 0.0
+        check_s = device.second_check.seconds if device else 0.0
 
         def note() -> None:
-            checks_s = device.check_s - check_s if device else 0.0
+            checks_s = device.second_check.seconds - check_s if device else 0.0
             wall_s = time.perf_counter() - begin - checks_s
             rows = [(name, wall_s, device.busy_s - busy_s if device else 0.0)]
             rows += [(_SECOND_CHECK, checks_s, 0.0)] if checks_s else []

@@ -34,7 +34,7 @@ class Supervisor:
 
     After a crash, a hang or a device error the process is restarted and CellError is raised. If the
     device is lost, StudyError is raised. Use it as a context manager. `busy_s` sums the device's
-    time in transfers and kernels.
+    time in transfers and kernels. `second_check` checks the products of samples.
     """
 
     def __init__(self, label: str, opening: Opening, limit_s: float) -> None:
@@ -45,7 +45,7 @@ class Supervisor:
         self.busy_s = 0.0
         self._process: SpawnProcess | None = None
         self._settings: dict[Cell, Setting] = {}
-        self._second = SecondCheck(opening.problems, opening.seed)
+        self.second_check = SecondCheck(opening.problems, opening.seed)
 
     def __enter__(self) -> "Supervisor":
         return self
@@ -71,14 +71,14 @@ class Supervisor:
 
         Check the product if the second check wants it; `last`: this is the cell's last sample.
         """
-        change = self._second.draw(cell, last)
+        change = self.second_check.draw(cell, last)
         timed = self.call(Worker.sample, cell, change)
         self._check_again(cell, change, 0)
         return timed
 
     def kernel_time(self, cell: Cell, flushed: bool, last: bool = False) -> TimedKernel:
         """Measure the cell's kernel-only time; check its product as `sample` does."""
-        change = self._second.draw(cell, last)
+        change = self.second_check.draw(cell, last)
         timed = self.call(Worker.kernel_time, cell, flushed, change)
         self._check_again(cell, change, timed.time.launches)
         return timed
@@ -93,16 +93,7 @@ class Supervisor:
             return self.call(Worker.rows, cell, rows, launches > 0)
 
         if change.checked:
-            self._second.check(cell, change, projection, rows_of, launches)
-
-    def prepare_checks(self) -> None:
-        """Generate the inputs of the second check now, so that no sample has to wait for them."""
-        _ = self._second.inputs
-
-    @property
-    def check_s(self) -> float:
-        """The seconds that all second checks have taken so far."""
-        return self._second.seconds
+            self.second_check.check(cell, change, projection, rows_of, launches)
 
     def use(self, settings: dict[Cell, Setting]) -> None:
         """Divide the runs of these cells into pieces by these settings, also after a restart."""
