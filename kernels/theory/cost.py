@@ -13,6 +13,7 @@ An `Access` is one load or store of the source, with its address as a function o
 Matrices begin at multiples of 256 bytes, as CUDA allocates them.
 """
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -123,13 +124,7 @@ class Total:
     lines: int = 0
 
     def __add__(self, other: "Total") -> "Total":
-        return Total(
-            self.accesses + other.accesses,
-            self.requests + other.requests,
-            self.transactions + other.transactions,
-            self.ideal + other.ideal,
-            self.lines + other.lines,
-        )
+        return Total(*map(operator.add, vars(self).values(), vars(other).values()))
 
     def times(self, count: int) -> "Total":
         """Return the total multiplied by `count`."""

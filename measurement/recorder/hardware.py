@@ -1,7 +1,6 @@
 """The devices of a host, as the recorder accesses them."""
 
 from pathlib import Path
-from typing import Any
 
 from cpu_reference.library import Library
 from kernels.cubins.build import build_for
@@ -22,25 +21,11 @@ from study.cells import Cell
 class Host:
     """The GPUs and the CPU of this host, opened in worker processes; tests derive fake hosts."""
 
-    def select(self, wanted: str | int) -> list[CudaDevice]:
-        """Return the GPUs that a config's `device` selects; raise StudyError."""
-        return select(wanted)
-
-    def lock_file(self, device: CudaDevice) -> Path:
-        """Return the lock file of a GPU."""
-        return lock_file(device)
-
-    def describe(self, device: CudaDevice) -> dict[str, Any]:
-        """Return the provenance of a GPU: its facts in a recording."""
-        return provenance.gpu(device)
-
-    def state(self, device: CudaDevice) -> dict[str, Any]:
-        """Return the current link, power limits and NUMA node of a GPU."""
-        return gpu_state(device)
-
-    def drivers(self) -> dict[str, str | None]:
-        """Return the versions of the NVIDIA driver, of the CUDA it supports, and of cuBLAS."""
-        return provenance.drivers()
+    select = staticmethod(select)
+    lock_file = staticmethod(lock_file)
+    describe = staticmethod(provenance.gpu)
+    state = staticmethod(gpu_state)
+    drivers = staticmethod(provenance.drivers)
 
     def open_gpu(
         self,
