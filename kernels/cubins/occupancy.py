@@ -6,8 +6,6 @@ occupancy calculator (cuda_occupancy.h). `LIMITS` is source H's table.
 
 from dataclasses import dataclass
 
-from base.errors import StudyError
-
 WARP_SIZE = 32
 _KIB = 1024
 # Limiters of occupancy; of several equal ones, the first is reported.
@@ -76,16 +74,6 @@ class Occupancy:
         return self.blocks_per_multiprocessor > 0
 
 
-def limits_of(compute_capability: str) -> CapabilityLimits:
-    """Return the limits of a compute capability such as ``9.0``; raise StudyError if unknown."""
-    if compute_capability not in LIMITS:
-        raise StudyError(
-            f"compute capability {compute_capability!r}: unknown limits; add them to LIMITS in "
-            f"kernels/cubins/occupancy.py, which has {', '.join(LIMITS)}"
-        )
-    return LIMITS[compute_capability]
-
-
 def occupancy(
     compute_capability: str,
     threads_per_block: int,
@@ -96,9 +84,9 @@ def occupancy(
     """Return the theoretical occupancy of a kernel with `threads_per_block` (≥ 1).
 
     The registers and the static shared memory of a kernel come from its cubin
-    (`kernels.cubins.compile.BuildResult`). Raise StudyError for an unknown compute capability.
+    (`kernels.cubins.compile.BuildResult`). The compute capability must be in `LIMITS`.
     """
-    limits = limits_of(compute_capability)
+    limits = LIMITS[compute_capability]
     warps = -(-threads_per_block // WARP_SIZE)
     blocks = {
         "warps": _blocks_by_warps(limits, threads_per_block, warps),

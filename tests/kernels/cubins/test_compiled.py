@@ -25,7 +25,7 @@ from kernels.cubins.machine_code import (
     parse,
     unrolling,
 )
-from kernels.cubins.occupancy import limits_of
+from kernels.cubins.occupancy import LIMITS
 from kernels.products.elements import ELEMENTS
 from kernels.products.shape import Shape
 from tests.support import ROOT
@@ -64,7 +64,7 @@ OLDEST = [
     for b in WANTED
     if b.guarded
     and VARIANTS[b.variant].family in ("register", "buffered")
-    and launch_of(b).dynamic_shared_bytes <= limits_of("7.5").max_shared_bytes_per_block
+    and launch_of(b).dynamic_shared_bytes <= LIMITS["7.5"].max_shared_bytes_per_block
 ]
 COMPILED = {"sm_75": OLDEST, "sm_90": WANTED}
 NAIVE, BLOCK = (Build(name, 32, "float32", False) for name in ("naive", "block"))

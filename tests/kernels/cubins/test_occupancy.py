@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.cubins.occupancy import LIMITERS, LIMITS, WARP_SIZE, Occupancy, limits_of, occupancy
+from kernels.cubins.occupancy import LIMITERS, LIMITS, WARP_SIZE, Occupancy, occupancy
 from measurement.devices.discovery import driver
 
 KIB = 1024
@@ -116,7 +116,7 @@ ATTRIBUTES = {
 def test_documented_limits_equal_those_that_the_driver_reports(card):
     driver()  # numbers the GPUs as `card` was found
     library = ctypes.CDLL("libcuda.so.1")
-    device, value, limits = ctypes.c_int(), ctypes.c_int(), limits_of(card.compute_capability)
+    device, value, limits = ctypes.c_int(), ctypes.c_int(), LIMITS[card.compute_capability]
     assert library.cuDeviceGet(ctypes.byref(device), card.index) == 0
     for number, expected in ATTRIBUTES.items():
         assert library.cuDeviceGetAttribute(ctypes.byref(value), number, device) == 0
