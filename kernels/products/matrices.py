@@ -74,15 +74,8 @@ class Inputs:
     def pair(
         self, dtype: str, shape: Shape, begins: Sequence[int] = (0, 0)
     ) -> tuple[Matrix, Matrix]:
-        """Return A and B, shapes (batch, m, k) and (batch, k, n), as views.
-
-        `begins` are the offsets of A and of B in their vectors, at most the spare bytes.
-        """
-        a, b = (begin // ELEMENTS[dtype].bytes for begin in begins)
-        return (
-            matrices(self.a[dtype][a:], shape.batch, shape.m, shape.k),
-            matrices(self.b[dtype][b:], shape.batch, shape.k, shape.n),
-        )
+        """Return A and B (`pair_of`) in these vectors; they begin at most the spare bytes later."""
+        return pair_of(self.a[dtype], self.b[dtype], shape, begins)
 
 
 def memory_needed(problems: Iterable[Problem]) -> int:
@@ -129,6 +122,18 @@ def _random(dtype: str, count: int, seed: tuple[int, int]) -> Matrix:
 def matrices(flat: Matrix, batch: int, rows: int, columns: int) -> Matrix:
     """Return a view (batch, rows, columns) of the first elements of a flat array."""
     return flat[: batch * rows * columns].reshape(batch, rows, columns)
+
+
+def pair_of(a: Matrix, b: Matrix, shape: Shape, begins: Sequence[int]) -> tuple[Matrix, Matrix]:
+    """Return views of A and B, shapes (batch, m, k) and (batch, k, n), in two flat arrays.
+
+    `begins` are the bytes before A and before B.
+    """
+    first, second = begins[0] // a.itemsize, begins[1] // b.itemsize
+    return (
+        matrices(a[first:], shape.batch, shape.m, shape.k),
+        matrices(b[second:], shape.batch, shape.k, shape.n),
+    )
 
 
 def reference(a: Matrix, b: Matrix) -> tuple[Reference, Reference]:

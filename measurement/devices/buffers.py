@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kernels.catalog.host_steps import Fill
 from kernels.products.elements import ELEMENTS, exact
-from kernels.products.matrices import Inputs, Matrix, matrices
+from kernels.products.matrices import Inputs, Matrix, matrices, pair_of
 from measurement.devices.second_check import SAME, Change
 from study.cells import Cell
 
@@ -62,21 +62,12 @@ class HostBuffers:
         flat = self._c[: shape.c_elements * element.bytes].view(element.dtype)
         return matrices(flat, shape.batch, shape.m, shape.n)
 
-    def inputs(self, cell: Cell, change: Change = SAME) -> tuple[Matrix, Matrix]:
-        """Return A and B, which begin in their vectors where `change` says."""
-        shape, size = cell.shape, ELEMENTS[cell.dtype].bytes
-        a, b = (begin // size for begin in change.begins)
-        return (
-            matrices(self._a[cell.dtype][a:], shape.batch, shape.m, shape.k),
-            matrices(self._b[cell.dtype][b:], shape.batch, shape.k, shape.n),
-        )
-
     def work(self, cell: Cell, change: Change = SAME, more_bytes: int = 0) -> Work:
         """Return the copies and host steps of the cell's run.
 
         Without host steps, A and B are `more_bytes` longer, for launches with shifted inputs.
         """
-        a, b = self.inputs(cell, change)
+        a, b = pair_of(self._a[cell.dtype], self._b[cell.dtype], cell.shape, change.begins)
         c = self.product(cell)
         step = cell.product.entry.host_step
         if step is None:
