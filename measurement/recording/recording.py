@@ -1,19 +1,7 @@
 """The recording: a folder of plain files with one measurement of one host.
 
     provenance.json    GPUs, host, software, sources, study
-    samples.csv.gz     one row per sample; column names end in SI units
-    checks.csv         one row per planned cell: passed, failed or not launchable, and the reason
-    builds.csv         one row per cubin: registers, shared memory, spills
-    instructions.csv   number of each instruction per cubin, if a disassembler was installed
-    kernels.csv.gz     one row per kernel-only sample
-    energy.csv         one row per energy measurement
-    pieces.csv         one row per run in pieces with one setting, and its copies
-    throughput.csv     one row per batch of products over several streams, and its copies
-    cold_starts.csv    one row per process cold start and its first run
-    ceilings.csv       one row per measurement of a ceiling of device, link or clock
-    neighbours.csv     runs with and without traffic of the host's other GPUs
-    counters.csv       hardware counters, added by `gemm-study counters`
-    accuracy.csv       errors of products, added by `gemm-study accuracy`
+    *.csv, *.csv.gz    the tables, which `base/dictionary.txt` describes
     MANIFEST.sha256    the SHA-256 of each file above, in the format of sha256sum
 
 `write` creates the folder atomically. `read` rejects incomplete and altered recordings.
