@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-_Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
 _Threads = Annotated[int, Field(ge=1, le=1024)]
 
 _KERNEL = re.compile(r"(?:(?!torch\b)\w+\.)*(?:jit|autotune|heuristics|rawkernel)\b")
@@ -50,7 +50,7 @@ class CallFacts(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    function: _Name
+    function: Name
     form: Literal["returns", "stores", "kernel"]
     library: Literal["torch", "cupy", "numba"]
     elements: Literal["float32", "float16", "bfloat16"] = "float32"

@@ -21,7 +21,7 @@ from base.paths import shown
 from kernels.catalog.catalog import Catalog
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.host_steps import TRANSPOSED
-from kernels.catalog.python_calls import CallFacts, NoCall, call_of
+from kernels.catalog.python_calls import CallFacts, Name, NoCall, call_of
 from kernels.catalog.variant import MAX_THREADS, Launch, UserCall, UserKernel, UserSupplied
 from kernels.products.elements import FLOAT
 from kernels.products.shape import Shape
@@ -35,7 +35,6 @@ _COMMENT = {".cu": "// ", ".py": "# "}
 
 Size = Annotated[int, Field(ge=1, lt=2**31)]
 Pointer = Literal["A", "B", "C", "ADDEND", "WORKSPACE"]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
 
 
 class _Facts(BaseModel):
