@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Callable
-from typing import TextIO
 
 _INTERVAL_S = 2.0
 _SHARE = 0.2  # share of the items that must be done before an estimate is shown
@@ -12,14 +11,11 @@ _SHARE = 0.2  # share of the items that must be done before an estimate is shown
 class Progress:
     """Prints at most one line every two seconds, which overwrites the last one on a terminal."""
 
-    def __init__(
-        self, label: str, total: int, unit: str = "cells", stream: TextIO | None = None
-    ) -> None:
+    def __init__(self, label: str, total: int, unit: str = "cells") -> None:
         self._label = label
         self._total = total
         self._unit = unit
-        self._stream = stream or sys.stderr
-        self._in_place = self._stream.isatty()
+        self._in_place = sys.stderr.isatty()
         self._printed = 0.0
         self._started = time.monotonic()
         self._first: tuple[int, float] | None = None  # items of `show_share`, and when
@@ -61,11 +57,11 @@ class Progress:
         took = clock(time.monotonic() - self._started)
         self._line(f"{self._label}: {self._total}/{self._total} {self._unit} in {took}")
         if self._in_place:
-            print(file=self._stream)
+            print(file=sys.stderr)
 
     def _line(self, text: str) -> None:
         before, after = ("\r\x1b[2K", "") if self._in_place else ("", "\n")
-        print(f"{before}{text}", end=after, file=self._stream, flush=True)
+        print(f"{before}{text}", end=after, file=sys.stderr, flush=True)
 
 
 def clock(seconds: float) -> str:

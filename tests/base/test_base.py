@@ -4,6 +4,7 @@ import errno
 import io
 import os
 import re
+import sys
 import time
 from functools import partial
 
@@ -72,9 +73,8 @@ def clock(monkeypatch):
     return now
 
 
-def test_progress_prints_at_most_one_line_every_two_seconds(clock):
-    stream = io.StringIO()
-    shown = Progress("gpu0: checking", 40, stream=stream)
+def test_progress_prints_at_most_one_line_every_two_seconds(clock, capsys):
+    shown = Progress("gpu0: checking", 40)
     shown.show("block N=64", 0, lambda: None)
     clock[0] += 1.9
     shown.show("block N=64", 5, lambda: pytest.fail("needless estimate"))
@@ -82,17 +82,18 @@ def test_progress_prints_at_most_one_line_every_two_seconds(clock):
     shown.show("block N=128", 7, lambda: 61.9)
     clock[0] += 120
     shown.end()
-    assert stream.getvalue().splitlines() == [
+    assert capsys.readouterr().err.splitlines() == [
         "gpu0: checking: 0/40 cells · block N=64",
         "gpu0: checking: 7/40 cells, at most 1:01 left · block N=128",
         "gpu0: checking: 40/40 cells in 2:02",
     ]
 
 
-def test_on_a_terminal_the_progress_line_is_rewritten_in_place(clock):
+def test_on_a_terminal_the_progress_line_is_rewritten_in_place(clock, monkeypatch):
     stream = io.StringIO()
     stream.isatty = lambda: True
-    shown = Progress("cpu", 2, stream=stream)
+    monkeypatch.setattr(sys, "stderr", stream)
+    shown = Progress("cpu", 2)
     shown.show("block N=64", 0, lambda: 5.0)
     shown.end()
     lines = ["", "cpu: 0/2 cells, at most 0:05 left · block N=64", "cpu: 2/2 cells in 0:00\n"]
@@ -100,14 +101,13 @@ def test_on_a_terminal_the_progress_line_is_rewritten_in_place(clock):
 
 
 @pytest.mark.parametrize(("total", "start_s"), [(40, 30.0), (40, 0.0), (5, 30.0)])
-def test_the_estimated_remaining_time_of_equal_items_never_jumps(clock, total, start_s):
-    stream = io.StringIO()
-    shown = Progress("accesses", total, stream=stream)
+def test_the_estimated_remaining_time_of_equal_items_never_jumps(clock, capsys, total, start_s):
+    shown = Progress("accesses", total)
     clock[0] += start_s
     for done in range(1, total + 1):
         clock[0] += 4
         shown.show_share("block", done)
-    found = re.findall(r"(\d+)/.* about (\d+):(\d\d) left", stream.getvalue())
+    found = re.findall(r"(\d+)/.* about (\d+):(\d\d) left", capsys.readouterr().err)
     assert len(found) > total / 2
     assert all(int(minutes) * 60 + int(s) == 4 * (total - int(n)) for n, minutes, s in found)
 
