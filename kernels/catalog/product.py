@@ -170,9 +170,9 @@ class Product:
         return entry.theory(kernel, self.block_size)
 
 
-def with_entry(entry: Variant, dtype: str, shape: Shape, block_size: BlockSize = None) -> Product:
-    """Return the product of a variant that need not be in the catalog."""
-    return Product(entry.name, dtype, shape, block_size, VARIANTS.joined(entry))
+def with_entry(entry: Variant, dtype: str, shape: Shape) -> Product:
+    """Return the product of a variant that need not be in the catalog and has no block size."""
+    return Product(entry.name, dtype, shape, catalog=VARIANTS.joined(entry))
 
 
 def products_of(
