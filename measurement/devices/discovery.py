@@ -18,6 +18,11 @@ class CudaDevice:
     name: str
     compute_capability: str
 
+    @property
+    def label(self) -> str:
+        """The GPU's name in a recording, for example ``gpu0``."""
+        return f"gpu{self.index}"
+
 
 def driver() -> ModuleType:
     """Return `pycuda.driver`, initialised; raise StudyError if PyCUDA or libcuda is missing."""

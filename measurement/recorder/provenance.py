@@ -107,7 +107,7 @@ def gpu(device: CudaDevice) -> dict[str, Any]:
     )
     del limits["compute_capability"]  # already a fact of the GPU
     return {
-        "device": f"gpu{device.index}",
+        "device": device.label,
         "name": device.name,
         "compute_capability": device.compute_capability,
         "multiprocessors": gpu.get_attribute(cuda.device_attribute.MULTIPROCESSOR_COUNT),

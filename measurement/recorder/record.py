@@ -60,7 +60,7 @@ class Task:
             partner=self._partner(device),
             primary=bool(calls(self.study)),
         )
-        return self._opening(session, gpu_cells(self.study, _label(device)), 0.0, device.index)
+        return self._opening(session, gpu_cells(self.study, device.label), 0.0, device.index)
 
     def _partner(self, device: CudaDevice) -> CudaDevice | None:
         """Return the next GPU of the same model; None without one, or if measured at once."""
@@ -125,7 +125,7 @@ def record(
     """
     hardware = hardware or Host()
     devices = hardware.select(wanted)
-    target = (out, config.study, devices, [_label(device) for device in devices], overwrite)
+    target = (out, config.study, devices, overwrite)
     check_target(*target)
     _check_memory(config.study, devices)
     texts = provenance.texts(*_gpu_sources(config.study, devices))
@@ -159,7 +159,7 @@ def record(
 
 def _check_memory(study: Study, devices: list[CudaDevice]) -> None:
     """Raise StudyError if the matrices of a device do not fit in this host's memory."""
-    for cells in (*(gpu_cells(study, _label(device)) for device in devices), cpu_cells(study, 1)):
+    for cells in (*(gpu_cells(study, device.label) for device in devices), cpu_cells(study, 1)):
         check_memory(problems(cells))
 
 
@@ -172,7 +172,7 @@ def _measure(task: Task, journal: Journal) -> None:
         for job in jobs:
             job(lambda: None)
     if len(task.devices) > 1 and study.interference:
-        openings = {_label(device): task.gpu_opening(device) for device in task.devices}
+        openings = {device.label: task.gpu_opening(device) for device in task.devices}
         checks = journal.checks()
         passed = [cell for cell, check in checks.items() if check["status"] == "passed"]
         cells = interference_cells(study.interference, passed)
@@ -187,9 +187,7 @@ def _measure_gpu(task: Task, journal: Journal, device: CudaDevice, meet: Meet) -
     def cold_start(cell: Cell, limit_s: float) -> Any:
         return task.hardware.cold_start(device, cell, task.cubins, study.seed, limit_s)
 
-    measurement = DeviceMeasurement(
-        _label(device), gpu_cells(study, _label(device)), study, journal
-    )
+    measurement = DeviceMeasurement(device.label, gpu_cells(study, device.label), study, journal)
     measurement.run(task.gpu_opening(device), cold_start, meet)
 
 
@@ -236,10 +234,6 @@ def _dates(journal: Journal) -> dict[str, str]:
         "started_utc": min([journal.header["started_utc"], provenance.utc_now(), *stamps]),
         "finished_utc": max([provenance.utc_now(), *stamps]),
     }
-
-
-def _label(device: CudaDevice) -> str:
-    return f"gpu{device.index}"
 
 
 def _sources(study: Study, devices: list[CudaDevice]) -> dict[str, str]:

@@ -25,9 +25,7 @@ def unused(out: Path) -> Path:
     return next(path for path in chain([out], numbered) if not holds_recording(path))
 
 
-def check_target(
-    out: Path, study: Study, devices: Sequence[CudaDevice], labels: Sequence[str], overwrite: bool
-) -> None:
+def check_target(out: Path, study: Study, devices: Sequence[CudaDevice], overwrite: bool) -> None:
     """Raise StudyError if recording this study into `out` would destroy something.
 
     A finished recording is replaced only with `overwrite`, and only by a recording of the same CPU
@@ -49,7 +47,7 @@ def check_target(
     if former_names != sorted(device.name for device in devices):
         shown = ", ".join(former_names) or "no GPU"
         raise StudyError(f"{out}: contains a recording of {shown}; {_KEEP}")
-    cells = {cell for label in labels for cell in gpu_cells(study, label)}
+    cells = {cell for device in devices for cell in gpu_cells(study, device.label)}
     recorded = {Cell.of(row) for row in recording.plain_rows(former.checks)}
     if lost := recorded - cells - {*cpu_cells(study, usable_threads())}:
         raise StudyError(
