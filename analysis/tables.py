@@ -16,8 +16,8 @@ from analysis.cpu import ladder as cpu_ladder
 from analysis.data import ceilings, published, store, user_supplied
 from analysis.data import recordings as data
 from analysis.data.frames import from_rows, stacked
+from analysis.data.hosts import hosts_of
 from analysis.data.recordings import MeasuredSource
-from analysis.data.sessions import hosts_of
 from analysis.decide import locations, predictions, surface_tables
 from analysis.kernels import (
     counts,

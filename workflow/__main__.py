@@ -824,7 +824,7 @@ def page(
     from analysis.data.sessions import folders_by_session, recordings_of
     from analysis.render import terminal
     from analysis.render.page import render
-    from measurement.recorder.provenance import git
+    from base.version import git
 
     recordings = folders_by_session(recordings_of(recording)[0])
     maker = Maker(shlex.join(["gemm-study", *sys.argv[1:]]), **git())
@@ -853,7 +853,7 @@ def crate(
     """
     from analysis.archive.crate import Recordings, Study, write_crate
     from analysis.data.sessions import folders_by_session, recordings_of
-    from measurement.recorder.provenance import git
+    from base.version import git
 
     recordings = folders_by_session(recordings_of(recording)[0])
     if config and tables and report:

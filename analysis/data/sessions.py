@@ -5,18 +5,16 @@ A session is one uninterrupted measurement on one host.
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 
 import pandas as pd
 
 from analysis.data.frames import concatenated
-from analysis.stats.hosts import Hosts
 from base.errors import StudyError
 from measurement.recording.consistency import check_distinct, fingerprint
-from measurement.recording.files import MOST_BYTES, RecordingError, check_sessions
-from measurement.recording.recording import Recording, read_table
+from measurement.recording.files import check_sessions
+from measurement.recording.recording import Recording
 
 # Tables that depend only on sources and compiler: the first session's are used.
 _OF_FIRST = ("builds", "instructions")
@@ -87,16 +85,3 @@ def recordings_of(arguments: Sequence[str]) -> tuple[dict[str, list[Path]], dict
             raise StudyError(f"--recording {argument!r} is given twice; remove one")
         paths[identifier].append(Path(path))
     return paths, missing
-
-
-def hosts_of(paths: Mapping[str, Sequence[Path]]) -> Hosts:
-    """Return the variance between the hosts of recordings with several sessions.
-
-    Unreadable recordings are skipped here; loading them reports why.
-    """
-    samples = []
-    for folders in (several for several in paths.values() if len(several) > 1):
-        with suppress(RecordingError):
-            parts = (read_table(folder, "samples.csv.gz", MOST_BYTES)[0] for folder in folders)
-            samples.append(pd.concat(part.assign(session=at) for at, part in enumerate(parts)))
-    return Hosts.of(samples)

@@ -20,9 +20,9 @@ from packaging.utils import canonicalize_name
 from base.errors import StudyError
 from base.files import atomic_writer
 from base.paths import FOLDERS, ROOT
+from base.version import git
 from kernels.cubins.compile import build_all
 from kernels.cubins.toolchain import find_nvcc
-from measurement.recorder.provenance import git
 from study.config import load
 from study.config_file import files
 from study.plan import builds

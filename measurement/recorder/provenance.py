@@ -8,7 +8,6 @@ import hashlib
 import importlib.metadata
 import os
 import platform
-import subprocess
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -23,7 +22,7 @@ import cpu_reference.catalog
 import cpu_reference.library
 import kernels.cubins.compile
 from base.errors import StudyError
-from base.paths import FOLDERS, IS_CHECKOUT, ROOT, shown
+from base.paths import ROOT, shown
 from cpu_reference.blas import NumpyBlas
 from cpu_reference.cores import caches, usable_threads
 from kernels.catalog.source import code_sha256
@@ -35,7 +34,6 @@ from measurement.devices.gpu import attributes, read_limits
 from measurement.recording.provenance_schema import USER_SUPPLIED, check_lines
 from measurement.recording.schema import check_text
 
-_STUDY = [*FOLDERS, "Snakefile", "pyproject.toml", "uv.lock", "data/published"]
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _CPUS = Path("/proc/cpuinfo")
 # Keys of /proc/cpuinfo by name in a recording; virtual machines often hide the model's name.
@@ -226,39 +224,3 @@ def _lines(file: Path) -> list[str]:
     except ValueError as error:
         raise StudyError(f"{shown(file)}: cannot be recorded: {error}; change it") from None
     return lines
-
-
-def git() -> dict[str, Any]:
-    """Return the commit of the tree, and whether files were changed since (None: unknown)."""
-    return {name: fact for name, fact in tree().items() if name != "changed"}
-
-
-def tree(named: str | None = None) -> dict[str, Any]:
-    """Return the facts of `git`, and the changed files of the study; other files do not matter.
-
-    `named` is the user's commit for a tree that was copied without history or with an older one.
-    """
-    commit = _git_output("rev-parse", "HEAD")
-    status = _git_output("status", "--porcelain", "--untracked-files=all", "--", *_STUDY)
-    changed = [line.split(maxsplit=1)[1] for line in status.splitlines()]
-    from_git = bool(commit) and not named
-    return {
-        "commit": commit if from_git else named,
-        "dirty": bool(changed) if from_git else None,
-        "changed": changed,
-    }
-
-
-def committed(path: str) -> str:
-    """Return the committed text of a file of the study; empty if it is unknown."""
-    return _git_output("show", f"HEAD:./{path}") if IS_CHECKOUT else (ROOT / path).read_text()
-
-
-def _git_output(*arguments: str) -> str:
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False
-        )
-    except OSError:
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from base import version
 from cpu_reference.cores import usable_threads
 from cpu_reference.library import build_library, find_gcc, gcc_version
 from kernels.catalog.variant import Variant
@@ -213,7 +214,7 @@ def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[s
             "packages": provenance.packages(),
         },
         "compile": provenance.compile_flags(),
-        "git": provenance.tree(commit),
+        "git": version.tree(commit),
         "configuration": task.study.plain(),
         "seed": task.study.seed,
         "sources": _sources(task.study, task.devices)

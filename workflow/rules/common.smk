@@ -17,7 +17,7 @@ from kernels.cubins.compile import architecture
 from kernels.cubins.toolchain import find_nvcc
 from kernels.host_execution.compiler import find_gxx
 from measurement.devices.discovery import select
-from measurement.recorder.provenance import committed, git
+from base.version import committed, git
 from measurement.recording import files as recording_files
 from study.config import load, validate
 from study.config_file import dump, in_scope, replaced_by_quick
