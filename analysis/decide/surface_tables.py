@@ -294,22 +294,28 @@ def _fitted(rows: pd.DataFrame) -> Batch:
         duplex, overlap = map(float, parameters[3:])
         return Batch(issue_s, alone_s, latency_s, duplex, overlap, 0.0)
 
+    times = _times(rows)
+
     def errors(parameters: FloatArray) -> FloatArray:
-        of_copies, of_runs = _errors(rows, batch(parameters))
+        of_copies, of_runs = _errors(times, batch(parameters))
         return np.concatenate([_WEIGHT_OF_COPIES * of_copies, of_runs])
 
     bounds = ([-25.0] * 3 + [0.0] * 2, [0.0] * 3 + [1.0] * 2)
     return batch(least_squares(errors, _START, bounds=bounds).x)
 
 
-def _errors(rows: pd.DataFrame, batch: Batch) -> tuple[FloatArray, FloatArray]:
+def _times(rows: pd.DataFrame) -> FloatArray:
+    """Return the columns of batches that `_errors` unpacks, as rows of an array."""
+    return rows[["in_s", "out_s", "kernel_s", "streams", "copies_s", "run_s"]].to_numpy(float).T
+
+
+def _errors(times: FloatArray, batch: Batch) -> tuple[FloatArray, FloatArray]:
     """Return log(predicted/measured) of copies and of runs."""
-    names = ("in_s", "out_s", "kernel_s", "streams", "copies_s", "run_s")
-    in_s, out_s, kernel_s, streams, copies_s, run_s = (rows[name].to_numpy(float) for name in names)
+    in_s, out_s, kernel_s, streams, copies_s, run_s = times
     predicted_s = batch.product_s(in_s, out_s, kernel_s, streams)
     return np.log(batch.copies_s(in_s, out_s, streams) / copies_s), np.log(predicted_s / run_s)
 
 
 def _left_out(rows: pd.DataFrame, row: int) -> float:
     """Return the error of one batch's run, predicted by a fit to the other batches."""
-    return float(_errors(rows.loc[[row]], _fitted(rows.drop(index=row)))[1][0])
+    return float(_errors(_times(rows.loc[[row]]), _fitted(rows.drop(index=row)))[1][0])
