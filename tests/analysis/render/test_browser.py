@@ -20,6 +20,7 @@ from analysis.render.page import render
 from base.paths import ROOT
 from kernels.catalog.baselines import BASELINES, BEST, CPU_BASELINES, FASTEST_CPU, FASTEST_NAIVE
 from kernels.products.shape import Shape
+from tests.support import for_test_all
 from tests.support.report_data import MAKER, TEMPLATE
 from tests.support.reports import made, recordings
 from tests.support.text_boxes import FAULTS
@@ -493,7 +494,7 @@ def test_the_chart_of_the_explorer_follows_its_controls(shared):
 VIEW = "quantity=kernel+time&over=block&x=block_size&lines=both"
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(PHONE, "dark"), (DESK, "light")])
+@pytest.mark.parametrize(("width", "scheme"), [for_test_all(PHONE, "dark"), (DESK, "light")])
 def test_the_address_restores_an_explorer_view_that_was_set_by_keyboard(visit, width, scheme):
     page, said = visit("several", width, scheme)
     draw_explorer(page)
@@ -593,7 +594,7 @@ STATES = [  # several: of three GPUs
     ("measured", "kernel=*&quantity=kernel+throughput&matrices=float64"),
     ("five", ROOFLINE),
 ]
-STATES[2:] = [pytest.param(*state, marks=pytest.mark.exhaustive) for state in STATES[2:]]
+STATES[1:] = [for_test_all(*state) for state in STATES[1:]]
 
 
 # Parts besides the explorer: axe-core takes seconds to read them.

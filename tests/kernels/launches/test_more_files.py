@@ -377,10 +377,15 @@ void run(int M, int N, int K) {
 """
 
 
-def test_a_template_gets_its_type_from_vectors_or_is_not_called_wrong(tmp_path):
+def test_a_template_gets_its_type_from_vectors(tmp_path):
     source = tmp_path / "vectors.cu"
     source.write_text(OF_VECTORS)
     assert next(judged(source)).endswith("multiply: correct (half)")
+
+
+@pytest.mark.exhaustive
+def test_a_template_without_a_known_type_is_not_called_wrong(tmp_path):
+    source = tmp_path / "vectors.cu"
     source.write_text(OF_VECTORS.replace("thrust::device_vector<half>", "auto"))
     with pytest.raises(NotSupported, match="gets matrices of an unknown type T; write a launch"):
         list(judged(source))
