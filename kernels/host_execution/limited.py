@@ -7,10 +7,12 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psutil
 
@@ -36,11 +38,18 @@ def limited(
     than `memory_bytes` beyond the memory of this process, or if the work sleeps. CPU time is
     limited because other programs do not change it. Raise BrokenPipeError as soon as nobody reads
     the standard output, for example after ``| head -1``. Raise StudyError if a signal ends the
-    fork, and every StudyError that `work` raises.
+    fork, and every StudyError that `work` raises. Temporary files of the fork are removed.
     """
+    with tempfile.TemporaryDirectory(prefix="gemm-study-") as folder:
+        return _limited(partial(_run, work, folder), seconds, memory_bytes, name)
+
+
+def _limited(
+    run: Callable[[Connection], None], seconds: float, memory_bytes: int, name: str
+) -> Any:
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_run, args=(work, sender), daemon=True)
+    process = context.Process(target=run, args=(sender,), daemon=True)
     process.start()
     sender.close()
     try:
@@ -55,7 +64,7 @@ def limited(
             if used_bytes > before + memory_bytes:
                 limit = f"{memory_bytes / 2**30:.2g} GiB"
                 raise LimitReached(f"{name} needs more than {limit}")
-        outcome: Result | BaseException = receiver.recv()
+        outcome = receiver.recv()
     except EOFError:
         process.join()
         code = process.exitcode or 0
@@ -86,8 +95,9 @@ def _used(pid: int) -> tuple[float, int]:
     return 0.0, 0
 
 
-def _run(work: Callable[[], object], sender: Connection) -> None:
+def _run(work: Callable[[], object], folder: str, sender: Connection) -> None:
     end_with_parent()
+    tempfile.tempdir = folder
     faulthandler.disable()
     os.setsid()  # a process group, so that its compilers end with it
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

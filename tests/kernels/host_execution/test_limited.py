@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -28,6 +29,18 @@ def test_limited_work_returns_its_result_and_raises_its_error():
     for number in (signal.SIGFPE, signal.SIGSEGV, signal.SIGKILL):
         with pytest.raises(StudyError, match=number.name):
             limited(lambda number=number: os.kill(os.getpid(), number), 10, GIB)
+
+
+def test_temporary_files_of_killed_work_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def left_behind():
+        tempfile.mkdtemp()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(StudyError, match="SIGKILL"):
+        limited(left_behind, 10, GIB)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
