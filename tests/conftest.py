@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -52,6 +53,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def one_thread() -> Iterator[None]:
     """Use one thread for linear algebra: there are more workers than cores."""
     with threadpool_limits(1, "blas"):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what killed processes leave behind in a folder that pytest removes."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TMPDIR", str(tmp_path_factory.mktemp("temporary")))
+        patched.setattr(tempfile, "tempdir", None)
         yield
 
 
