@@ -50,7 +50,7 @@ def rewritten(original: Recording, path: Path | None = None, **changes: pd.DataF
 Recordings = Mapping[str, Path | list[Path]]
 
 
-def _kept(name: str, inputs: Iterable[object], make: Callable[[], Any]) -> Any:
+def kept(name: str, inputs: Iterable[object], make: Callable[[], Any]) -> Any:
     """Return what `make` returned, once for the same inputs and the same code."""
 
     keep = lambda out: (out / "part").write_bytes(pickle.dumps(make()))  # noqa: E731
@@ -67,10 +67,10 @@ def published_once() -> Iterator[None]:
     def part(loaded, times, built, theory, *others):
         make = partial(compute, loaded, times, built, theory, *others)
         is_published = not len(loaded) + len(built) + len(theory)
-        return _kept("published", [times.to_csv()], make) if is_published else make()
+        return kept("published", [times.to_csv()], make) if is_published else make()
 
     def audit(times, statements):
-        return _kept("audit", [times.to_csv()], partial(audit_tables, times, statements))
+        return kept("audit", [times.to_csv()], partial(audit_tables, times, statements))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "_part", part)
@@ -81,7 +81,7 @@ def published_once() -> Iterator[None]:
 def _of_recording_once(times, theory, progress, hosts, identifier, folders):
     """Compute the tables of a recording once for all studies with it and such hosts."""
     make = partial(_of_recording_once.compute, times, theory, progress, hosts, identifier, folders)
-    return _kept("part", [theory.to_csv(), str(hosts), identifier, *folders], make)
+    return kept("part", [theory.to_csv(), str(hosts), identifier, *folders], make)
 
 
 def chain(recordings: Recordings, counts: list[Path] | None = None) -> Path:

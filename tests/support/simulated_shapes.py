@@ -13,13 +13,19 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pytest
 
+from analysis.data import recordings as data
+from analysis.decide.surface_tables import surface_tables
+from analysis.stats import between
 from kernels.catalog.locations import LOCATIONS, Location
 from kernels.products.shape import Shape
-from measurement.recording.recording import TABLES, Recording
+from measurement.recording.recording import TABLES, Recording, read
 from study.cells import CPU, Cell, cell
 from study.config import load
 from tests.support import ROOT
+from tests.support.report_data import kept
+from tests.support.simulated import recorded
 
 LIBRARY = "cublas_sgemm"
 MULTIPROCESSORS = 132
@@ -138,6 +144,24 @@ def recorded_shapes(base: Recording, seed: int, noise: float = 0.01) -> Recordin
         kernels=_typed(pd.DataFrame(kernels), base.kernels),
         throughput=batches.astype(TABLES["throughput.csv"] | {"session": "int64"}),
     )
+
+
+def csv_of(recording: Recording) -> dict[str, str]:
+    """Return the tables of surfaces of a recording called card by name, as text of CSV files."""
+    frames = surface_tables(data.sources({"card": recording}))
+    return {name: one.to_csv(index=False, float_format="%.6g") for name, one in frames.items()}
+
+
+def tables() -> dict[str, str]:
+    """Return `csv_of` hosts that do not differ in copies from pageable memory, computed once."""
+
+    def compute() -> dict[str, str]:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(between, "kind_of", lambda location: between.PINNED)
+            return csv_of(recorded_shapes(read(recorded()), seed=0))
+
+    own = (ROOT / "tests" / "support" / "simulated_shapes.py", ROOT / "config.yaml")
+    return dict(kept("surfaces", [*own, recorded()], compute))
 
 
 def _true_s(one: Cell) -> float:

@@ -15,17 +15,14 @@ from analysis.decide.advise import advise, break_even_text, is_elsewhere
 from analysis.decide.lookup import Prediction
 from analysis.decide.questions import ByShape, Question, measured_break_even, size_of, within
 from analysis.decide.surfaces import Limit, Run, Surfaces, break_even_row, limits
-from analysis.stats import between
 from base.errors import StudyError
 from kernels.catalog.locations import LOCATIONS, bounding
 from kernels.products.shape import Shape
 from tests.support import simulated_shapes as truth
 
 
-def rows_of(recording):
-    """Return the tables of a recording called card, as `advise` reads them."""
-    made = surface_tables.surface_tables(data.sources({"card": recording}))
-    texts = {name: frame.to_csv(index=False, float_format="%.6g") for name, frame in made.items()}
+def rows_of(texts):
+    """Return the tables of these CSV texts, and empty ones, as `advise` reads them."""
     rows = {name: list(csv.DictReader(io.StringIO(text))) for name, text in texts.items()}
     return rows | {
         name: [] for name in ("predicted_times", "locations", "location_break_even", "throughput")
@@ -33,11 +30,8 @@ def rows_of(recording):
 
 
 @pytest.fixture(scope="module")
-def tables(gpu_recording):
-    """Return tables of simulated hosts, which do not differ in copies from pageable memory."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(between, "kind_of", lambda location: between.PINNED)
-        return rows_of(truth.recorded_shapes(gpu_recording, seed=0))
+def tables():
+    return rows_of(truth.tables())
 
 
 def shapes(rng, count):
@@ -101,7 +95,7 @@ def test_intervals_are_too_narrow_if_no_random_shapes_were_measured(gpu_recordin
     ]
     patch(truth, shapes_of_the_study=lambda: families)
     recording = truth.recorded_shapes(gpu_recording, seed=0)
-    found = list(log_ratios(rows_of(recording), np.random.default_rng(4), 150))
+    found = list(log_ratios(rows_of(truth.csv_of(recording)), np.random.default_rng(4), 150))
     resident = [abs(error) < width for run, error, width in found if run.location == "resident"]
     assert np.mean(resident) < 0.9
 
@@ -246,7 +240,8 @@ def test_recordings_of_square_products_predict_only_square_products(gpu_recordin
     squares = [shape for shape in truth.shapes_of_the_study() if shape.is_square]
     patch(truth, shapes_of_the_study=lambda: squares)
     recording = truth.recorded_shapes(gpu_recording, seed=0)
-    tables = rows_of(replace(recording, throughput=recording.throughput.head(0)))
+    without = replace(recording, throughput=recording.throughput.head(0))
+    tables = rows_of(truth.csv_of(without))
     assert not tables["batches"]
     for shape, has_answer in ((Shape.square(700), True), (Shape(1, 700, 300, 100), False)):
         found = ByShape(Question("card", shape, Run("pinned", 5)), tables, "card")
