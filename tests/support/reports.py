@@ -47,7 +47,8 @@ def recordings(kind: str) -> Recordings:
             few = SMALL | {"variants": FEW, "gpu_name": "NVIDIA RTX PRO 6000 Blackwell Server"}
             return {"rack-7-blackwell-server-edition": recorded(gpus=5, **few)}
         case "several":
-            return {"two": recorded(gpus=2, throttled=2, **SMALL)} | card | host
+            few = SMALL | {"variants": FEW}
+            return {"two": recorded(gpus=2, throttled=2, **few)} | card | host
         case "hostile":
             name = "".join(filter(str.isascii, EVIL))[:200]  # the worst that a recording may name
             evil = {"gcc_flags": [name], "nvcc_flags": [name]}

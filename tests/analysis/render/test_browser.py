@@ -177,6 +177,15 @@ def test_only_tables_and_figures_scroll_sideways_and_the_page_makes_no_request(v
     assert said == [f"request: {path_of(kind).as_uri()[:100]}"]
     assert page.evaluate("performance.getEntriesByType('resource').length") == 0
     assert page.evaluate("document.querySelectorAll('th[tabindex]').length") > 50, "scripts ran"
+    if kind == "hostile":
+        check_names_are_text(page)
+
+
+def check_names_are_text(page):
+    assert page.locator("b, img, iframe, object").count() == 0
+    shown = page.locator("#answers").inner_text()
+    assert "<script>alert('x')</script>" in shown
+    assert "[U+202E]" in shown, "what turns the direction of text is written out"
 
 
 def test_clicking_a_heading_sorts_a_column_of_numbers_by_value(shared):
@@ -292,7 +301,7 @@ def check_calculator(page, tables):
     page.wait_for_selector(".calculator[data-ready]")
     rng = random.Random(32)
     answers = []
-    for _ in range(40):
+    for _ in range(25):
         memory, baseline = rng.choice(("pinned", "pageable")), rng.choice([*CPU_BASELINES])
         n = round(20000 ** rng.random())
         products = rng.choice((1, 1, 1, 7))
@@ -350,7 +359,7 @@ def test_the_calculator_interpolates_times_and_their_intervals(visit, tmp_path):
     places = (tables, made("several") / "figures", recordings("several"), TEMPLATE)
     render(*places, tmp_path / "report.html", "card", MAKER, FASTEST_NAIVE)
     answers = check_calculator(visit(tmp_path)[0], tables)
-    assert sum(" to " in speedup for _, speedup, _ in answers) > 30
+    assert sum(" to " in speedup for _, speedup, _ in answers) > 18
 
 
 @pytest.mark.exhaustive  # simulated recordings have no transfers of their own
@@ -403,8 +412,8 @@ def test_choosing_a_baseline_on_the_page_equals_rendering_with_that_baseline(vis
         assert violations(page, "nav", "#calculator") == [], size
 
 
-def test_the_page_explains_kernels_terms_and_numbers_by_pointer_and_keyboard(visit):
-    page, said = visit("several")
+def test_the_page_explains_kernels_terms_and_numbers_by_pointer_and_keyboard(shared):
+    page, said = shared("several")
     page.wait_for_selector("[data-meanings]")
     meaning = page.locator("#meaning")
     page.locator(".answers code[data-at]", has_text="register_tile").first.hover()
@@ -524,12 +533,41 @@ def test_the_address_restores_an_explorer_view_that_was_set_by_keyboard(visit, w
     assert len(said) == 1, said
 
 
-def test_a_ratio_in_the_explorer_equals_the_speedup_in_the_table(visit):
-    page, _ = visit(
-        "several", query="?quantity=kernel+throughput&over=baseline&kernel=*&location=pinned"
-    )
+PINNED = "?quantity=kernel+time&kernel=*&location=pinned"
+
+
+def test_a_view_of_the_explorer_is_saved_as_picture_and_as_table(shared, tmp_path):
+    page, said = shared("several", query=PINNED)
+    draw_explorer(page)
+    points = int(page.locator("#explorer-status").inner_text().split()[0])
+    for name in ("png", "csv"):
+        with page.expect_download() as saving:
+            page.locator(f"#explorer-{name}").press("Enter")
+        assert re.fullmatch(
+            rf"explorer-0{{8}}-2\d{{3}}-\d\d-\d\d\.{name}", saving.value.suggested_filename
+        )
+        saving.value.save_as(tmp_path / f"explorer.{name}")
+    assert (tmp_path / "explorer.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert (tmp_path / "explorer.png").stat().st_size > 20_000
+    saved = pd.read_csv(tmp_path / "explorer.csv")
+    assert len(saved) == points > 10
+    cells = pd.read_csv(made("several") / "tables" / "summary.csv")
+    cells = cells[(cells["gpu"] == "card") & (cells["series"] == "sizes")]
+    cells = cells[cells["host_memory"] == "pinned"]
+    keys = ["variant", "n", "block_size"]
+    both = saved.rename(columns={"kernel": "variant", "shape": "n"}).merge(cells, on=keys)
+    assert len(both) == points
+    assert both["value"].to_numpy() == pytest.approx(both["kernel_s"].to_numpy(), rel=1e-5)
+    assert len(said) == 1, [line for line in said if "blob:" not in line]
+
+
+def test_a_ratio_in_the_explorer_equals_the_speedup_in_the_table(shared):
+    page, _ = shared("several", query=PINNED)
     draw_explorer(page)
     page.locator("#explorer-list summary").click()
+    for name, value in (("quantity", "kernel throughput"), ("over", "baseline")):
+        with redrawing(page):
+            page.select_option(f"#explorer-form [name={name}]", value)
     for baseline in reversed(BASELINES):
         with redrawing(page):
             page.select_option("#context [name=baseline]", baseline)
@@ -618,38 +656,3 @@ def test_every_state_of_the_explorer_fits_its_window_and_is_accessible(visit, ki
         assert len(said) == 1, said
         assert state != ROOFLINE or {"FMA throughput", "L1", "device memory"} <= set(texts_of(page))
         assert violations(page, "#explorer") == []
-
-
-def test_a_view_of_the_explorer_is_saved_as_picture_and_as_table(visit, tmp_path):
-    page, said = visit("several", query="?quantity=kernel+time&kernel=*&location=pinned")
-    draw_explorer(page)
-    points = int(page.locator("#explorer-status").inner_text().split()[0])
-    for name in ("png", "csv"):
-        with page.expect_download() as saving:
-            page.locator(f"#explorer-{name}").press("Enter")
-        assert re.fullmatch(
-            rf"explorer-0{{8}}-2\d{{3}}-\d\d-\d\d\.{name}", saving.value.suggested_filename
-        )
-        saving.value.save_as(tmp_path / f"explorer.{name}")
-    assert (tmp_path / "explorer.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    assert (tmp_path / "explorer.png").stat().st_size > 20_000
-    saved = pd.read_csv(tmp_path / "explorer.csv")
-    assert len(saved) == points > 10
-    cells = pd.read_csv(made("several") / "tables" / "summary.csv")
-    cells = cells[(cells["gpu"] == "card") & (cells["series"] == "sizes")]
-    cells = cells[cells["host_memory"] == "pinned"]
-    keys = ["variant", "n", "block_size"]
-    both = saved.rename(columns={"kernel": "variant", "shape": "n"}).merge(cells, on=keys)
-    assert len(both) == points
-    assert both["value"].to_numpy() == pytest.approx(both["kernel_s"].to_numpy(), rel=1e-5)
-    assert len(said) == 1, [line for line in said if "blob:" not in line]
-
-
-def test_names_with_markup_are_shown_as_text(visit):
-    page, said = visit("hostile")
-    draw_explorer(page)
-    assert not [line for line in said if line.startswith(("dialog", "error", "console"))]
-    assert page.locator("b, img, iframe, object").count() == 0
-    shown = page.locator("#answers").inner_text()
-    assert "<script>alert('x')</script>" in shown
-    assert "[U+202E]" in shown, "what turns the direction of text is written out"
