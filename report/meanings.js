@@ -153,7 +153,7 @@
       const nodes = [];
       while (walker.nextNode()) nodes.push(walker.currentNode);
       for (const node of nodes.filter(
-        (each) => !each.parentElement.closest("a, button, code, data, strong, svg, summary"),
+        (each) => !each.parentElement.closest("a, button, code, data, strong, svg, summary, .csv"),
       )) {
         const found = TERM.exec(node.data);
         const term = found && byLowerCase.get(found[1].toLowerCase());

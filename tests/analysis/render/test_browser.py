@@ -426,6 +426,7 @@ def test_the_page_explains_kernels_terms_and_numbers_by_pointer_and_keyboard(sha
     assert "not measured, or of a new session" in meaning.inner_text()
     page.locator(".term", has_text=re.compile("^interval")).first.focus()
     assert "A 95 % confidence interval" in meaning.inner_text()
+    assert page.locator(".csv .term").count() == 0, "a name of a table is no text"
     page.keyboard.press("Escape")
     assert not meaning.is_visible()
     page.locator("#answers strong data").first.focus()
