@@ -25,6 +25,8 @@ from kernels.launches.shim import scope_of
 from kernels.launches.verdict import judge
 from tests.support import for_test_all
 
+pytestmark = pytest.mark.usefixtures("small_sizes")
+
 ONE_PER_THREAD = """
 __global__ void multiply({parameters}) {{
     const int row = blockIdx.y * blockDim.y + threadIdx.y;
