@@ -54,7 +54,8 @@ def recordings(kind: str) -> Recordings:
             evil = {"gcc_flags": [name], "nvcc_flags": [name]}
             named = {"gpu_name": name, "cpu_model": name}
             named["software"] = SOFTWARE | {"packages": {name: name}}
-            return {EVIL[:100]: recorded(compile=evil, **named, **SMALL)}
+            few = SMALL | {"variants": (*FEW, "tile_conflict_free", "cublas_sgemm")}
+            return {EVIL[:100]: recorded(compile=evil, **named, **few)}
         case "measured":
             gpus = yaml.safe_load((ROOT / "config.yaml").read_text())["gpus"]
             folders = {each["id"]: each.get("recordings", []) for each in gpus}
