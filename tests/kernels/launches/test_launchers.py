@@ -18,8 +18,6 @@ from kernels.launches.shim import scope_of
 from kernels.launches.verdict import judge, kernels_to_judge
 from tests.support import for_make_test, for_test_all
 
-pytestmark = pytest.mark.usefixtures("small_sizes")
-
 # A tile of T x T elements of C by T * T threads in a row; the file does not say what T is.
 TILED = """template <int T>
 __global__ void tiled(const float *left, const float *right, float *out, int M, int N, int K) {
