@@ -16,7 +16,6 @@ from threadpoolctl import threadpool_limits
 from base.errors import StudyError
 from kernels.cubins.toolchain import find_nvcc
 from kernels.host_execution.compiler import BUILDS
-from kernels.launches import lines
 from measurement.devices.discovery import CudaDevice, cuda_devices
 from measurement.recorder import record as recorder
 from measurement.recording import recording
@@ -125,12 +124,6 @@ def patch(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             monkeypatch.setattr(module, name, value)
 
     return replace
-
-
-@pytest.fixture
-def small_sizes(patch: Callable[..., None]) -> None:
-    """Check kernels of a file at sizes up to 1,024 only, for tests of other parts of the check."""
-    patch(lines, _at_large_sizes=lambda verdict, left_s: verdict)
 
 
 @pytest.fixture

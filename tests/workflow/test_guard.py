@@ -9,8 +9,6 @@ import yaml
 
 from tests.support import ROOT
 
-pytestmark = pytest.mark.usefixtures("small_sizes")
-
 EXAMPLE = (ROOT / "data" / "example.cu").read_text()
 HOW_TO = ROOT / "docs" / "how-to" / "guard-a-repository.md"
 

@@ -33,8 +33,6 @@ from tests.support.supplied import supplied
 from workflow import roofline, timed_trial, trial
 from workflow.trial import Wanted
 
-pytestmark = pytest.mark.usefixtures("small_sizes")
-
 PAGE = ROOT / "docs" / "how-to" / "try-a-kernel.md"
 H100 = ROOT / "data" / "recordings" / "h100-sxm-5"
 MINE = """// A thread an element of C, columns along x.

@@ -12,12 +12,12 @@ from analysis.schema import TABLES
 from base.files import code_digest, date_not_ahead, files_below
 from base.files import python_files_below as sources, write_atomic
 from base.paths import FOLDERS
+from base.version import committed, git
 from cpu_reference.library import find_gcc
 from kernels.cubins.compile import architecture
 from kernels.cubins.toolchain import find_nvcc
 from kernels.host_execution.compiler import find_gxx
 from measurement.devices.discovery import select
-from base.version import committed, git
 from measurement.recording import files as recording_files
 from study.config import load, validate
 from study.config_file import dump, in_scope, replaced_by_quick

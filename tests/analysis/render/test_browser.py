@@ -177,15 +177,6 @@ def test_only_tables_and_figures_scroll_sideways_and_the_page_makes_no_request(v
     assert said == [f"request: {path_of(kind).as_uri()[:100]}"]
     assert page.evaluate("performance.getEntriesByType('resource').length") == 0
     assert page.evaluate("document.querySelectorAll('th[tabindex]').length") > 50, "scripts ran"
-    if kind == "hostile":
-        check_names_are_text(page)
-
-
-def check_names_are_text(page):
-    assert page.locator("b, img, iframe, object").count() == 0
-    shown = page.locator("#answers").inner_text()
-    assert "<script>alert('x')</script>" in shown
-    assert "[U+202E]" in shown, "what turns the direction of text is written out"
 
 
 def test_clicking_a_heading_sorts_a_column_of_numbers_by_value(shared):
@@ -301,7 +292,7 @@ def check_calculator(page, tables):
     page.wait_for_selector(".calculator[data-ready]")
     rng = random.Random(32)
     answers = []
-    for _ in range(25):
+    for _ in range(40):
         memory, baseline = rng.choice(("pinned", "pageable")), rng.choice([*CPU_BASELINES])
         n = round(20000 ** rng.random())
         products = rng.choice((1, 1, 1, 7))
@@ -359,7 +350,7 @@ def test_the_calculator_interpolates_times_and_their_intervals(visit, tmp_path):
     places = (tables, made("several") / "figures", recordings("several"), TEMPLATE)
     render(*places, tmp_path / "report.html", "card", MAKER, FASTEST_NAIVE)
     answers = check_calculator(visit(tmp_path)[0], tables)
-    assert sum(" to " in speedup for _, speedup, _ in answers) > 18
+    assert sum(" to " in speedup for _, speedup, _ in answers) > 30
 
 
 @pytest.mark.exhaustive  # simulated recordings have no transfers of their own
@@ -657,3 +648,13 @@ def test_every_state_of_the_explorer_fits_its_window_and_is_accessible(visit, ki
         assert len(said) == 1, said
         assert state != ROOFLINE or {"FMA throughput", "L1", "device memory"} <= set(texts_of(page))
         assert violations(page, "#explorer") == []
+
+
+def test_names_with_markup_are_shown_as_text(visit):
+    page, said = visit("hostile")
+    draw_explorer(page)
+    assert not [line for line in said if line.startswith(("dialog", "error", "console"))]
+    assert page.locator("b, img, iframe, object").count() == 0
+    shown = page.locator("#answers").inner_text()
+    assert "<script>alert('x')</script>" in shown
+    assert "[U+202E]" in shown, "what turns the direction of text is written out"

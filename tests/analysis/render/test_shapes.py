@@ -81,7 +81,7 @@ def test_the_page_predicts_the_same_times_as_advise_for_any_shape(tmp_path):
     rows |= {
         name: [] for name in ("predicted_times", "locations", "location_break_even", "throughput")
     }
-    questions = [drawn(rng) for _ in range(25)]
+    questions = [drawn(rng) for _ in range(40)]
     for asked, there in zip(questions, script_answers(tables, questions), strict=True):
         found = ByShape(asked, rows, "card")
         (gpu,) = found.on_gpu

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.results import comparison as of_results
 from analysis.results.command import compare_files, sessions
 from analysis.results.comparison import MOST, Builds, compare, judged, located, ratios, scale
 from analysis.results.history import Entry, _appended, history, steps
@@ -22,13 +21,6 @@ from base.errors import StudyError
 from tests.support import for_test_all
 
 TIMES = [0.010, 0.012, 0.011]
-COMPARISONS = of_results._COMPARISONS
-
-
-@pytest.fixture(autouse=True)
-def few_comparisons_of_one_build(patch):
-    """They take most of the time; one test makes all of them."""
-    patch(of_results, _COMPARISONS=2)
 
 
 def write(path, content):
@@ -165,8 +157,7 @@ def test_a_csv_file_names_its_columns(tmp_path, content):
 REPEATS = [f"r{number}" for number in range(10)]
 
 
-def test_only_the_changed_benchmark_is_slower(patch):
-    patch(of_results, _COMPARISONS=COMPARISONS)
+def test_only_the_changed_benchmark_is_slower():
     found = compare(table([*REPEATS, "a", "b"], slower=["b"]), Builds(["a"], ["b"], REPEATS), 0.05)
     verdicts = found.verdicts.set_index("benchmark")["verdict"]
     assert verdicts["b0"] == "slower"

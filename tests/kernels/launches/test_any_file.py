@@ -25,8 +25,6 @@ from kernels.launches.shim import scope_of
 from kernels.launches.verdict import judge
 from tests.support import for_test_all
 
-pytestmark = pytest.mark.usefixtures("small_sizes")
-
 ONE_PER_THREAD = """
 __global__ void multiply({parameters}) {{
     const int row = blockIdx.y * blockDim.y + threadIdx.y;
@@ -328,10 +326,7 @@ def test_every_kernel_of_a_file_is_checked_and_the_wrong_one_is_named(tmp_path: 
 
 
 @pytest.mark.slow
-def test_large_checked_sizes_are_multiples_that_the_kernel_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.undo()  # check sizes above 1,024 too
+def test_large_checked_sizes_are_multiples_that_the_kernel_needs(tmp_path: Path) -> None:
     text = PLAIN.replace("row >= m || column >= n", "row >= m")
     launch = "multiply<<<dim3(CEIL_DIV(N, 64), M), 64>>>(a, b, c, M, N, K)"
     assert lines(tmp_path, text, launch)[0].endswith("multiples of 64")

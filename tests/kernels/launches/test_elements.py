@@ -10,8 +10,6 @@ from kernels.products.elements import STORED
 from kernels.products.matrices import reference_within
 from kernels.products.shape import Shape
 
-pytestmark = pytest.mark.usefixtures("small_sizes")
-
 EXHAUSTIVE = pytest.mark.exhaustive
 TILED = """
 #include <cuda_fp16.h>

@@ -11,8 +11,6 @@ from kernels.launches.lines import judged, verdict_line
 from kernels.launches.verdict import judge
 from tests.support import for_test_all
 
-pytestmark = pytest.mark.usefixtures("small_sizes")
-
 # Each block computes tiles of 16 x 16 until none is left. The sizes are only in macros.
 TILES = """
 #define EDGE 16

@@ -12,8 +12,6 @@ from kernels.launches.sequences import sequences
 from kernels.products.shape import Shape
 from tests.support import ROOT
 
-pytestmark = pytest.mark.usefixtures("small_sizes")
-
 CORRECT = {
     path.stem: re.sub(r"^.*// twin: ?(.*)$", r"\1", path.read_text(), flags=re.MULTILINE)
     for path in (ROOT / "tests/data/judged_kernels").glob("steps_*.cu")
